@@ -1,14 +1,16 @@
 // Package layout describes binary layouts that Go and C++ share, and hashes them so that both sides can refuse to
 // talk when they were generated from different tables.
 //
-// It holds data types only. internal/wire and internal/prm hold the tables; internal/cmd/genlayout turns a table
-// into one Go file and one C++ header.
+// It holds data types, their checks and the hash. internal/wire/table and internal/prm/table hold the tables;
+// internal/cmd/genlayout turns a table into one Go file and one C++ header. The tables are packages of their own so
+// that the generator runs when the generated files are missing or stale.
 package layout
 
-// A Field is one member of a Struct. Fields follow each other without gaps; a table spells its padding out.
+// A Field is one member of a Struct. Fields follow each other without gaps; a table spells its padding out in fields
+// whose name starts with "pad".
 type Field struct {
 	Name  string // snake_case, the C++ name; Go's is derived
-	Type  string // "u8", "u16", "u32", "u64", "i32", "be32" or the name of an earlier Struct
+	Type  string // "u8".."u64", "i32", "be16".."be64", or the name of an enum or of an earlier Struct
 	Count int    // 0 or 1: a scalar; more: an array
 	Doc   string // one line
 }

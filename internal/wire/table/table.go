@@ -1,12 +1,8 @@
-// Package wire holds the structs that the host program writes and kernels read, or the reverse. The table below is
-// the only place where their layout is written down: `make gen` makes wire_gen.go and
-// device/include/pgas/detail/wire.cuh from it, and World.layout_hash lets a kernel built from another table be
-// refused instead of hanging.
-package wire
+// Package table is the only place where the layouts that the host program and kernels share are written down.
+// It is apart from package wire so that the generator does not depend on what it generates.
+package table
 
 import "github.com/pgas-go/pgas/internal/layout"
-
-//go:generate go run ../cmd/genlayout -table wire -go wire_gen.go -cuh ../../device/include/pgas/detail/wire.cuh
 
 // Table returns the wire layouts.
 func Table() layout.Table {
