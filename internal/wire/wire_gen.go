@@ -9,7 +9,7 @@ import (
 )
 
 // LayoutHash is FNV-1a of the table's canonical text. The C++ header has the same value.
-const LayoutHash uint64 = 0x7db914bcdbe60d70
+const LayoutHash uint64 = 0x61c083110149d3a0
 
 // Be32 holds a big-endian value: its bytes in memory are in network order.
 type Be32 uint32
@@ -20,6 +20,7 @@ const (
 	WqeBytes       = 64     // one send queue basic block (BB)
 	CqeBytes       = 64     // one completion queue entry
 	MaxQueueDepth  = 0x8000 // BBs per send queue: 16-bit counters must tell full from empty
+	SinkSlots      = 64     // 8-byte landing slots per queue, one bit each in Queue.fetch_busy
 	MinQueueDepth  = 2      // BBs per send queue: the longest WQE has two
 	FlagMixedPaths = 1      // World.flags: some peers are reached by p2p and some through a NIC
 )
@@ -187,7 +188,7 @@ type Queue struct {
 	Db        uint64 // doorbell register as the poster must address it
 	Qpn       uint32 // queue pair number
 	Depth     uint32 // BBs in the ring, a power of two
-	Sink      uint64 // iova of depth 8-byte slots for the old values of atomics
+	Sink      uint64 // iova of sink_slots 8-byte slots: slot 0 takes old values nobody wants, the others serve fetches
 	SinkMap   uint64 // address of the sink slots
 	SinkLkey  Be32   // local key of the sink
 	MaxMsg    uint32 // bytes per WQE; longer transfers are split
@@ -201,7 +202,8 @@ type Queue struct {
 	Fenced    uint64 // READs below this index are fenced off
 	Error     uint32 // a Status other than ok once the queue failed; never cleared
 	_         uint32
-	_         [4]uint64
+	FetchBusy uint64 // bit i: sink slot i is taken by a fetch; bit 0 is never taken
+	_         [3]uint64
 }
 
 // StatusRecord is the first error that a kernel saw; written once, in host-visible memory.
@@ -307,6 +309,7 @@ var (
 	_ [0]struct{} = [unsafe.Offsetof(Queue{}.Reads) - 200]struct{}{}
 	_ [0]struct{} = [unsafe.Offsetof(Queue{}.Fenced) - 208]struct{}{}
 	_ [0]struct{} = [unsafe.Offsetof(Queue{}.Error) - 216]struct{}{}
+	_ [0]struct{} = [unsafe.Offsetof(Queue{}.FetchBusy) - 224]struct{}{}
 	_ [0]struct{} = [unsafe.Sizeof(StatusRecord{}) - 128]struct{}{}
 	_ [0]struct{} = [unsafe.Offsetof(StatusRecord{}.State) - 0]struct{}{}
 	_ [0]struct{} = [unsafe.Offsetof(StatusRecord{}.Status) - 4]struct{}{}

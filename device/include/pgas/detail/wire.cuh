@@ -17,7 +17,7 @@ namespace pgas {
 namespace wire {
 
 // FNV-1a of the table's canonical text. Go's LayoutHash has the same value.
-constexpr uint64_t layout_hash = 0x7db914bcdbe60d70ull;
+constexpr uint64_t layout_hash = 0x61c083110149d3a0ull;
 
 // Holds a big-endian value: its bytes in memory are in network order.
 using be32 = uint32_t;
@@ -27,6 +27,7 @@ constexpr uint32_t signal_align = 64;  // bytes between signal words: one cache 
 constexpr uint32_t wqe_bytes = 64;  // one send queue basic block (BB)
 constexpr uint32_t cqe_bytes = 64;  // one completion queue entry
 constexpr uint32_t max_queue_depth = 0x8000;  // BBs per send queue: 16-bit counters must tell full from empty
+constexpr uint32_t sink_slots = 64;  // 8-byte landing slots per queue, one bit each in Queue.fetch_busy
 constexpr uint32_t min_queue_depth = 2;  // BBs per send queue: the longest WQE has two
 constexpr uint32_t flag_mixed_paths = 1;  // World.flags: some peers are reached by p2p and some through a NIC
 
@@ -101,7 +102,7 @@ struct alignas(64) queue {
     uint64_t db;  // doorbell register as the poster must address it
     uint32_t qpn;  // queue pair number
     uint32_t depth;  // BBs in the ring, a power of two
-    uint64_t sink;  // iova of depth 8-byte slots for the old values of atomics
+    uint64_t sink;  // iova of sink_slots 8-byte slots: slot 0 takes old values nobody wants, the others serve fetches
     uint64_t sink_map;  // address of the sink slots
     be32 sink_lkey;  // local key of the sink
     uint32_t max_msg;  // bytes per WQE; longer transfers are split
@@ -115,7 +116,8 @@ struct alignas(64) queue {
     uint64_t fenced;  // READs below this index are fenced off
     uint32_t error;  // a Status other than ok once the queue failed; never cleared
     uint32_t pad2;
-    uint64_t pad3[4];
+    uint64_t fetch_busy;  // bit i: sink slot i is taken by a fetch; bit 0 is never taken
+    uint64_t pad3[3];
 };
 
 // the first error that a kernel saw; written once, in host-visible memory
@@ -219,7 +221,8 @@ static_assert(offsetof(queue, reads) == 200);
 static_assert(offsetof(queue, fenced) == 208);
 static_assert(offsetof(queue, error) == 216);
 static_assert(offsetof(queue, pad2) == 220);
-static_assert(offsetof(queue, pad3) == 224);
+static_assert(offsetof(queue, fetch_busy) == 224);
+static_assert(offsetof(queue, pad3) == 232);
 static_assert(offsetof(status_record, state) == 0);
 static_assert(offsetof(status_record, status) == 4);
 static_assert(offsetof(status_record, op) == 8);
