@@ -1,10 +1,11 @@
 package heap
 
 import (
-	"errors"
 	"fmt"
 	"math/bits"
 	"slices"
+
+	"github.com/pgas-go/pgas/internal/errs"
 )
 
 const (
@@ -14,12 +15,6 @@ const (
 	// a line that different PEs write.
 	Quantum = 64
 )
-
-// ErrHeapFull is matched by every FullError.
-var ErrHeapFull = errors.New("symmetric heap is full")
-
-// ErrBadFree is matched by every FreeError.
-var ErrBadFree = errors.New("not a block of the symmetric heap")
 
 // A FullError says why an allocation did not fit. All numbers are bytes.
 type FullError struct {
@@ -41,8 +36,8 @@ func (e *FullError) Error() string {
 		e.Segment, e.Asked, e.Free, e.Largest, e.Total, why, e.Variable)
 }
 
-// Is reports whether target is ErrHeapFull.
-func (e *FullError) Is(target error) bool { return target == ErrHeapFull }
+// Is matches errs.ErrHeapFull.
+func (e *FullError) Is(target error) bool { return target == errs.ErrHeapFull }
 
 // A FreeError says why an offset cannot be freed.
 type FreeError struct {
@@ -55,8 +50,8 @@ func (e *FreeError) Error() string {
 	return fmt.Sprintf("free: offset %d of the %s segment is not an allocated block: %s", e.Offset, e.Segment, e.Reason)
 }
 
-// Is reports whether target is ErrBadFree.
-func (e *FreeError) Is(target error) bool { return target == ErrBadFree }
+// Is matches errs.ErrInvalid.
+func (e *FreeError) Is(target error) bool { return target == errs.ErrInvalid }
 
 // An Allocator hands out offsets of one segment. It touches no memory, so every PE can run the same sequence of calls
 // and get the same offsets: the choice depends only on the calls so far (best fit, lowest offset first).
@@ -112,10 +107,10 @@ func (a *Allocator) Alloc(size, align uint64) (uint64, error) {
 		align = DefaultAlign
 	}
 	if bits.OnesCount64(align) != 1 {
-		return 0, fmt.Errorf("alloc: alignment %d is not a power of two", align)
+		return 0, errs.Arg("alloc", "alignment", align, "a power of two")
 	}
 	if size == 0 {
-		return 0, errors.New("alloc: size is 0 bytes: an empty block has no offset")
+		return 0, errs.Arg("alloc", "size", size, "at least 1 byte: an empty block has no offset")
 	}
 	need := roundUp(size, Quantum)
 	align = max(align, Quantum)

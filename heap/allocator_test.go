@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/pgas-go/pgas/internal/errs"
 )
 
 func TestAllocatorBestFit(t *testing.T) {
@@ -32,7 +34,7 @@ func TestAllocatorBestFit(t *testing.T) {
 func TestAllocatorFull(t *testing.T) {
 	a := NewAllocator("device", "PGAS_HEAP_SIZE", 4096)
 	_, err := a.Alloc(4097, 0)
-	require.ErrorIs(t, err, ErrHeapFull)
+	require.ErrorIs(t, err, errs.ErrHeapFull)
 	var full *FullError
 	require.ErrorAs(t, err, &full)
 	require.Equal(t, FullError{Segment: "device", Asked: 4097, Align: 256, Free: 4096, Largest: 4096, Total: 4096,
@@ -42,12 +44,12 @@ func TestAllocatorFull(t *testing.T) {
 
 	for _, size := range []uint64{math.MaxUint64, math.MaxUint64 - 63, 1 << 63} {
 		_, err = a.Alloc(size, 0)
-		require.ErrorIs(t, err, ErrHeapFull, "%d", size)
+		require.ErrorIs(t, err, errs.ErrHeapFull, "%d", size)
 	}
 	_, err = a.Alloc(64, 0)
 	require.NoError(t, err)
 	_, err = a.Alloc(64, 1<<63)
-	require.ErrorIs(t, err, ErrHeapFull)
+	require.ErrorIs(t, err, errs.ErrHeapFull)
 	require.ErrorContains(t, err, "alignment 9223372036854775808")
 	require.Equal(t, uint64(4032), a.Stats().Free, "refused calls take nothing")
 }
@@ -55,12 +57,12 @@ func TestAllocatorFull(t *testing.T) {
 func TestAllocatorArguments(t *testing.T) {
 	a := NewAllocator("device", "V", 4096)
 	_, err := a.Alloc(8, 24)
-	require.EqualError(t, err, "alloc: alignment 24 is not a power of two")
+	require.EqualError(t, err, "alloc: alignment is 24, want a power of two")
 	_, err = a.Alloc(0, 0)
-	require.ErrorContains(t, err, "size is 0 bytes")
+	require.ErrorContains(t, err, "size is 0, want at least 1 byte")
 	require.Equal(t, uint64(0), NewAllocator("signal", "V", 63).Stats().Free)
 	_, err = NewAllocator("signal", "V", 0).Alloc(1, 0)
-	require.ErrorIs(t, err, ErrHeapFull)
+	require.ErrorIs(t, err, errs.ErrHeapFull)
 }
 
 func TestAllocatorBadFree(t *testing.T) {
@@ -81,7 +83,7 @@ func TestAllocatorBadFree(t *testing.T) {
 		{4096, "free: offset 4096 of the device segment is not an allocated block: it is outside the segment of 4096 bytes"},
 	} {
 		err := a.Free(c.off)
-		require.ErrorIs(t, err, ErrBadFree)
+		require.ErrorIs(t, err, errs.ErrInvalid)
 		require.EqualError(t, err, c.want)
 	}
 	require.Equal(t, uint64(3584), a.Stats().Free)
@@ -152,7 +154,7 @@ func TestAllocatorProperties(t *testing.T) {
 			require.Equal(t, offA, offB, "the same calls must give the same offsets")
 			require.Equal(t, errA, errB)
 			if errA != nil {
-				require.ErrorIs(t, errA, ErrHeapFull)
+				require.ErrorIs(t, errA, errs.ErrHeapFull)
 			} else if _, isLive := heldA[offA]; isLive && alloc {
 				require.Zero(t, offA%align)
 			}
@@ -185,13 +187,13 @@ func FuzzAllocator(f *testing.F) {
 					delete(held, size)
 					order = without(order, size)
 				} else {
-					require.ErrorIs(t, err, ErrBadFree)
+					require.ErrorIs(t, err, errs.ErrInvalid)
 				}
 				checkInvariants(t, a, held)
 				continue
 			}
 			_, err := step(a, held, &order, op&1 == 1, size, uint64(1)<<(op>>4), int(lo))
-			if err != nil && size > 0 && !errors.Is(err, ErrHeapFull) {
+			if err != nil && size > 0 && !errors.Is(err, errs.ErrHeapFull) {
 				t.Fatalf("unexpected error: %v", err)
 			}
 			checkInvariants(t, a, held)
