@@ -11,7 +11,9 @@ type ArgError struct {
 }
 
 // Error reads "put: pe is 7, want 0..3".
-func (e *ArgError) Error() string { return fmt.Sprintf("%s: %s is %v, want %s", e.Op, e.Arg, e.Got, e.Want) }
+func (e *ArgError) Error() string {
+	return fmt.Sprintf("%s: %s is %v, want %s", e.Op, e.Arg, e.Got, e.Want)
+}
 
 // Is matches ErrInvalid.
 func (e *ArgError) Is(target error) bool { return target == ErrInvalid }
