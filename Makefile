@@ -1,6 +1,6 @@
 # `make help` lists the goals. Each is a script in scripts/, so that none needs make.
 .DEFAULT_GOAL := help
-.PHONY: help demo build test lint gen fuzz tsan bench cuda-toolchain cuda-report clean
+.PHONY: help demo build test lint fmt gen fuzz tsan bench cuda-toolchain cuda-report clean
 
 help: ## list the goals
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -17,6 +17,9 @@ test: ## everything that this machine can check, with a table at the end
 
 lint: ## format, vet, staticcheck, generated files, rules of ARCHITECTURE.md
 	@scripts/test gofmt vet staticcheck clang-format generated archtest
+
+fmt: ## rewrite Go and C++ in the format that lint checks
+	@scripts/test --fix-format
 
 gen: ## write the generated files again
 	go generate ./...

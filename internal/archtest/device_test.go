@@ -118,7 +118,7 @@ func onlyPortableCUDA(t tree) []string {
 }
 
 var (
-	openLoop = regexp.MustCompile(`\bwhile\s*\(|\bdo\s*\{|\bfor\s*\(\s*;[^;]*;\s*\)`)
+	openLoop = regexp.MustCompile(`\bwhile\s*\(|\bdo\s*\{|\bfor\s*\(\s*;[^;]*;\s*\)|\bfor\s*\([^;()]*;\s*;[^;()]*\)`)
 	loadCall = regexp.MustCompile(`\b(ld|load|poll|peek)(_[a-z0-9_]+)?\s*(<[^<>()]*>)?\s*\(`)
 )
 

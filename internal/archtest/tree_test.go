@@ -95,8 +95,8 @@ func (t tree) each(fn func(name, content string), extensions ...string) {
 	}
 }
 
-// generated follows the Go convention, for every language: the mark stands in the first lines.
-var generatedMark = regexp.MustCompile(`(?m)^(//|#|;)? ?Code generated .* DO NOT EDIT\.?$`)
+// generatedMark is Go's convention, and the same in plain words for other languages. It stands in the first lines.
+var generatedMark = regexp.MustCompile(`(?mi)^(//|#|;)? ?(code )?generated .* do not edit\.?$`)
 
 func isGenerated(content string) bool {
 	head := content
