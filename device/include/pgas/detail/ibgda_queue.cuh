@@ -1,0 +1,168 @@
+// The ibgda path, queue protocol: credit, reserve, in turn, ring, complete. ARCHITECTURE.md tells the whole story.
+//
+// Indices are 64-bit and count basic blocks (BB, 64 bytes). Invariants, for any number of posters and pollers:
+//   completed <= rung <= ready <= reserved <= completed + depth
+// A thread holds reserved slots only between reserve() and submit(), and does nothing there that can wait on a peer.
+#pragma once
+
+#include "ibgda_wqe.cuh"
+#include "locate.cuh"
+
+namespace pgas {
+namespace detail {
+
+// A poster may leave its doorbell to a later reservation, but never more than this many BBs in a row.
+constexpr uint64_t max_unrung = 32;
+
+PGAS_DEVICE uint64_t slot(const wire::queue* q, uint64_t index) {
+    return q->sq + (index & (q->depth - 1)) * wire::wqe_bytes;
+}
+
+// Marks the queue as failed and tells the host, once. Later calls on the queue return the same status at once.
+PGAS_DEVICE status fail_queue(context c, wire::queue* q, uint32_t pe, wire::op op, status s, uint64_t index,
+                              uint64_t waited_ns) {
+    uint32_t old = mm::cas(&q->error, 0, static_cast<uint32_t>(s));
+    if (old != 0) return static_cast<status>(old);
+    record_first(c.w, s, op, pe, c.index, [&](wire::status_record* r) {
+        r->qpn = q->qpn;
+        r->wqe_index = index;
+        r->waited_ns = waited_ns;
+    });
+    return s;
+}
+
+// An error CQE. In a collapsed CQ a later flush overwrites the first cause, so the syndrome is what is left of it.
+PGAS_DEVICE status fail_completion(context c, wire::queue* q, uint32_t pe, wire::op op, uint64_t index) {
+    uint32_t old = mm::cas(&q->error, 0, static_cast<uint32_t>(status::completion_error));
+    if (old != 0) return static_cast<status>(old);
+    uint32_t syndromes = mm::bswap32(mm::ld_relaxed<mm::scope::system>(cqe_word(q, cqe_syndromes)));
+    uint32_t op_qpn = mm::bswap32(mm::ld_relaxed<mm::scope::system>(cqe_word(q, cqe_opcode_qpn)));
+    record_first(c.w, status::completion_error, op, pe, c.index, [&](wire::status_record* r) {
+        r->qpn = q->qpn;
+        r->wqe_index = index;
+        r->opcode = op_qpn >> 24;
+        r->syndrome = syndromes & 0xff;
+        r->vendor_syndrome = (syndromes >> 8) & 0xff;
+        r->hw_syndrome = syndromes >> 24;
+    });
+    return status::completion_error;
+}
+
+// How many BBs the WQE that completed with this counter had. Its control segment is still in the ring unless the slot
+// was given out again; then somebody has already seen this completion, and one BB is a safe lower bound.
+PGAS_DEVICE uint32_t completed_span(const wire::queue* q, uint16_t counter) {
+    uint64_t ctrl = mm::ld_relaxed<mm::scope::system>(reinterpret_cast<const uint64_t*>(slot(q, counter)));
+    if (ctrl_index(ctrl) != counter) return 1;
+    return (ctrl_ds(ctrl) + 3) / 4;
+}
+
+// Looks at the CQE once: moves `completed`, or latches an error. The opcode is looked at every time.
+PGAS_DEVICE status poll(context c, wire::queue* q, uint32_t pe, wire::op op) {
+    uint32_t failed = mm::ld_relaxed<mm::scope::gpu>(&q->error);
+    if (failed != 0) return static_cast<status>(failed);
+    // Acquire before the CQE is read: this CQE is then no older than the one that `completed` came from, so the
+    // 16-bit difference below is never negative.
+    uint64_t seen = mm::ld_acquire<mm::scope::gpu>(&q->completed);
+    uint32_t word = mm::bswap32(mm::ld_acquire<mm::scope::system>(cqe_word(q, cqe_counter_opcode)));
+    uint32_t opcode = (word >> 4) & 0xf;
+    uint16_t counter = uint16_t(word >> 16);
+    if (opcode == cqe_invalid) return status::ok;  // nothing has ever completed
+    if (opcode == cqe_requester_error || opcode == cqe_responder_error) {
+        return fail_completion(c, q, pe, op, seen + uint16_t(counter - uint16_t(seen)));
+    }
+    uint16_t delta = uint16_t(counter + completed_span(q, counter) - uint16_t(seen));
+    if (delta != 0 && delta <= q->depth) {
+        mm::raise_release(&q->completed, seen + delta);
+        mm::notify_own();
+    }
+    return status::ok;
+}
+
+// Takes n BBs (n <= depth). Waits for free slots first, so a failure leaves the queue as it was.
+PGAS_DEVICE status reserve(context c, wire::queue* q, uint32_t pe, wire::op op, uint32_t n, uint64_t* base) {
+    uint64_t waited = 0;
+    status s = wait(
+        c.w, c.timeout_ns,
+        [&]() -> poll_result {
+            uint32_t failed = mm::ld_relaxed<mm::scope::gpu>(&q->error);
+            if (failed != 0) return done(static_cast<status>(failed));
+            // `completed` first: it never passes `reserved`, so the difference cannot be negative.
+            uint64_t free_from = mm::ld_acquire<mm::scope::gpu>(&q->completed);
+            uint64_t r = mm::ld_relaxed<mm::scope::gpu>(&q->reserved);
+            if (r + n - free_from > q->depth) {
+                status p = poll(c, q, pe, op);
+                if (p != status::ok) return done(p);
+                uint64_t freed = mm::ld_acquire<mm::scope::gpu>(&q->completed);
+                return freed == free_from ? pending() : again();
+            }
+            if (mm::cas(&q->reserved, r, r + n) != r) return again();
+            *base = r;
+            return done(status::ok);
+        },
+        &waited);
+    if (s == status::timeout) {
+        record_first(c.w, s, op, pe, c.index, [&](wire::status_record* r) {
+            r->qpn = q->qpn;
+            r->waited_ns = waited;
+        });
+    }
+    return s;
+}
+
+// Publishes the n BBs at base, in turn, and rings. All their WQEs must have been written by the caller, or by threads
+// that have since synchronised with it.
+template <mm::scope S>
+PGAS_DEVICE status submit_at(context c, wire::queue* q, uint32_t pe, wire::op op, uint64_t base, uint32_t n) {
+    uint64_t waited = 0;
+    status s = wait(
+        c.w, c.timeout_ns,
+        [&]() -> poll_result {
+            if (mm::ld_acquire<mm::scope::gpu>(&q->ready) == base) return done(status::ok);
+            uint32_t failed = mm::ld_relaxed<mm::scope::gpu>(&q->error);
+            return failed != 0 ? done(static_cast<status>(failed)) : pending();
+        },
+        &waited);
+    // The poster before us is gone. Nobody behind us can be served either: fail the queue for all of them.
+    if (s != status::ok) return fail_queue(c, q, pe, op, s, base, waited);
+    uint64_t end = base + n;
+    bool later_poster = mm::ld_relaxed<mm::scope::gpu>(&q->reserved) > end;
+    if (!later_poster || end - mm::ld_relaxed<mm::scope::gpu>(&q->rung) > max_unrung) {
+        mm::st_release<S>(send_counter(q), mm::bswap32(uint32_t(end & 0xffff)));
+        mm::st_doorbell_release<S>(reinterpret_cast<uint64_t*>(q->db), doorbell(q->qpn, end));
+        mm::st_relaxed<mm::scope::gpu>(&q->rung, end);
+    }
+    mm::st_release<mm::scope::gpu>(&q->ready, end);
+    mm::notify_own();
+    return status::ok;
+}
+
+PGAS_DEVICE status submit(context c, wire::queue* q, uint32_t pe, wire::op op, uint64_t base, uint32_t n) {
+    if (c.w->queue_scope != 0) return submit_at<mm::scope::gpu>(c, q, pe, op, base, n);
+    return submit_at<mm::scope::system>(c, q, pe, op, base, n);
+}
+
+// Waits until everything below `end` is complete.
+PGAS_DEVICE status wait_completed(context c, wire::queue* q, uint32_t pe, wire::op op, uint64_t end) {
+    uint64_t waited = 0;
+    status s = wait(
+        c.w, c.timeout_ns,
+        [&]() -> poll_result {
+            if (mm::ld_acquire<mm::scope::gpu>(&q->completed) >= end) return done(status::ok);
+            status p = poll(c, q, pe, op);
+            if (p != status::ok) return done(p);
+            return mm::ld_acquire<mm::scope::gpu>(&q->completed) >= end ? done(status::ok) : pending();
+        },
+        &waited);
+    if (s == status::timeout) {
+        record_first(c.w, s, op, pe, c.index, [&](wire::status_record* r) {
+            r->qpn = q->qpn;
+            r->wqe_index = end;
+            r->seen = mm::ld_relaxed<mm::scope::gpu>(&q->completed);
+            r->waited_ns = waited;
+        });
+    }
+    return s;
+}
+
+}  // namespace detail
+}  // namespace pgas

@@ -1,0 +1,95 @@
+// Fields of big-endian hardware structures: descriptors, access, and byte order.
+//
+// Everything here works on the host (C++17, constant expressions included) and in device code.
+#pragma once
+
+#if defined(__CUDACC_RTC__)
+typedef unsigned char uint8_t;
+typedef unsigned short uint16_t;
+typedef unsigned int uint32_t;
+typedef unsigned long long uint64_t;
+#else
+#include <cstdint>
+#endif
+
+// Both attributes under a CUDA compiler, nothing elsewhere. clang without the toolkit's headers has no macros for
+// them, only the attributes.
+#if (defined(__CUDACC__) || defined(__CUDA__)) && defined(__clang__)
+#define PGAS_PRM_FN __attribute__((host)) __attribute__((device)) inline
+#elif defined(__CUDACC__)
+#define PGAS_PRM_FN __host__ __device__ inline
+#else
+#define PGAS_PRM_FN inline
+#endif
+
+namespace pgas {
+namespace prm {
+
+// The place of one value. Bits count from the most significant bit of the first byte.
+struct field {
+    uint32_t off;    // bits
+    uint32_t width;  // bits
+
+    // The same field of a struct that lies `bytes` into the buffer.
+    PGAS_PRM_FN constexpr field at(uint32_t bytes) const { return field{off + 8 * bytes, width}; }
+    // Offset of the 32-bit word that holds the field (of the first one, for 64 bits).
+    PGAS_PRM_FN constexpr uint32_t word() const { return off / 32 * 4; }
+    // Offset of the first byte.
+    PGAS_PRM_FN constexpr uint32_t byte() const { return off / 8; }
+    // Distance of the lowest bit from bit 0 of the word, in host order.
+    PGAS_PRM_FN constexpr uint32_t shift() const { return 32 - off % 32 - width; }
+    // Largest value.
+    PGAS_PRM_FN constexpr uint64_t max() const { return width >= 64 ? ~0ull : (1ull << width) - 1; }
+};
+
+// The value, moved to its bits of the word in host order. Bits that do not fit are cut off: counters wrap.
+PGAS_PRM_FN constexpr uint32_t place(field f, uint32_t value) {
+    return (value & static_cast<uint32_t>(f.max())) << f.shift();
+}
+
+// The value of a field, from its word in host order.
+PGAS_PRM_FN constexpr uint32_t extract(field f, uint32_t word) {
+    return (word >> f.shift()) & static_cast<uint32_t>(f.max());
+}
+
+// Reads a number of up to 32 bits, or of 64.
+PGAS_PRM_FN constexpr uint64_t get(const uint8_t* buffer, field f) {
+    const uint8_t* p = buffer + (f.width == 64 ? f.byte() : f.word());
+    uint64_t word = 0;
+    for (uint32_t i = 0; i < (f.width == 64 ? 8u : 4u); i++) word = word << 8 | p[i];
+    return f.width == 64 ? word : extract(f, static_cast<uint32_t>(word));
+}
+
+// Writes a number of up to 32 bits, or of 64, and leaves every other bit alone. Returns false, and writes nothing,
+// when the value is wider than the field.
+[[nodiscard]] PGAS_PRM_FN constexpr bool set(uint8_t* buffer, field f, uint64_t value) {
+    if (value > f.max()) return false;
+    if (f.width == 64) {
+        for (uint32_t i = 0; i < 8; i++) buffer[f.byte() + i] = static_cast<uint8_t>(value >> (56 - 8 * i));
+        return true;
+    }
+    uint8_t* p = buffer + f.word();
+    const uint32_t mask = static_cast<uint32_t>(f.max()) << f.shift();
+    const uint32_t bits = static_cast<uint32_t>(value) << f.shift();
+    for (uint32_t i = 0; i < 4; i++) {
+        const uint32_t down = 24 - 8 * i;
+        p[i] = static_cast<uint8_t>((p[i] & ~(mask >> down)) | (bits >> down));
+    }
+    return true;
+}
+
+// Reverses the bytes of a word. This is one instruction on GPUs and CPUs.
+PGAS_PRM_FN uint32_t bswap(uint32_t x) {
+#if defined(__CUDA_ARCH__) && !defined(__clang__)
+    return __byte_perm(x, 0, 0x0123);
+#else
+    return __builtin_bswap32(x);
+#endif
+}
+
+PGAS_PRM_FN uint64_t bswap(uint64_t x) {
+    return static_cast<uint64_t>(bswap(static_cast<uint32_t>(x))) << 32 | bswap(static_cast<uint32_t>(x >> 32));
+}
+
+}  // namespace prm
+}  // namespace pgas

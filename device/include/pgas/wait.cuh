@@ -1,0 +1,54 @@
+// The only spin loops of the device library. Every one of them has a deadline and sees an abort.
+#pragma once
+
+#include "memory_model.cuh"
+
+namespace pgas {
+
+using status = wire::status;
+
+namespace detail {
+
+// What a poll function tells wait(): finished (with a status), try again at once, or nothing yet.
+struct poll_result {
+    enum class kind { done, again, pending } what;
+    status result;
+};
+PGAS_DEVICE poll_result done(status s) { return {poll_result::kind::done, s}; }
+PGAS_DEVICE poll_result again() { return {poll_result::kind::again, status::ok}; }
+PGAS_DEVICE poll_result pending() { return {poll_result::kind::pending, status::ok}; }
+
+// The abort word is in host memory and the clock is slow to read: look at both only now and then.
+#if defined(PGAS_CUDA)
+constexpr uint32_t polls_per_check = 256;
+#else
+constexpr uint32_t polls_per_check = 16;
+#endif
+
+// The abort status that the host has set for this PE, or ok.
+PGAS_DEVICE status aborted(const wire::world* w) {
+    auto* c = reinterpret_cast<const wire::control*>(w->control);
+    return static_cast<status>(mm::ld_relaxed<mm::scope::system>(&c->abort));
+}
+
+// Calls poll() until it is done, the job is aborted, or timeout_ns has passed (0: no deadline).
+// waited_ns, when not null, receives the time spent if the result is not ok.
+template <class Poll>
+PGAS_DEVICE status wait(const wire::world* w, uint64_t timeout_ns, Poll poll, uint64_t* waited_ns = nullptr) {
+    uint64_t start = 0;
+    for (uint32_t polls = 1;; ++polls) {
+        poll_result r = poll();
+        if (r.what == poll_result::kind::done) return r.result;
+        if (r.what == poll_result::kind::pending) mm::pause();
+        if (polls % polls_per_check != 0) continue;
+        uint64_t now = mm::now_ns();
+        if (start == 0) start = now;
+        if (waited_ns) *waited_ns = now - start;
+        status a = aborted(w);
+        if (a != status::ok) return a;
+        if (timeout_ns != 0 && now - start >= timeout_ns) return status::timeout;
+    }
+}
+
+}  // namespace detail
+}  // namespace pgas
