@@ -46,6 +46,9 @@ func (t Table) Check() error {
 		_, err := t.Members(s)
 		errs = append(errs, err)
 	}
+	for _, s := range t.Bits {
+		errs = append(errs, claim(top, "struct", s.Name), t.checkBits(s))
+	}
 	return errors.Join(errs...)
 }
 

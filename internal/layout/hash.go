@@ -25,6 +25,12 @@ func (t Table) Text() string {
 			fmt.Fprintf(&b, " %s %s %d\n", f.Name, f.Type, f.N())
 		}
 	}
+	for _, s := range t.Bits {
+		fmt.Fprintf(&b, "bits %s %d\n", s.Name, s.Size)
+		for _, f := range s.Fields {
+			fmt.Fprintf(&b, " %s %s %s\n", f.Name, f.Pos, f.Struct)
+		}
+	}
 	return b.String()
 }
 

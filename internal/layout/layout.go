@@ -42,6 +42,11 @@ type Enum struct {
 // A Table is everything one generated pair of files holds.
 type Table struct {
 	Structs []Struct
+	Bits    []BitStruct
 	Enums   []Enum
 	Consts  []Const
+	Sources []Source
 }
+
+// A Source is a public text that a table's facts come from. Fields name it by one letter.
+type Source struct{ Key, Name string }

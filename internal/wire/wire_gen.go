@@ -15,14 +15,14 @@ const LayoutHash uint64 = 0x61c083110149d3a0
 type Be32 uint32
 
 const (
-	Segments       = 3      // segments of a symmetric heap
-	SignalAlign    = 64     // bytes between signal words: one cache line each
-	WqeBytes       = 64     // one send queue basic block (BB)
-	CqeBytes       = 64     // one completion queue entry
-	MaxQueueDepth  = 0x8000 // BBs per send queue: 16-bit counters must tell full from empty
-	SinkSlots      = 64     // 8-byte landing slots per queue, one bit each in Queue.fetch_busy
-	MinQueueDepth  = 2      // BBs per send queue: the longest WQE has two
-	FlagMixedPaths = 1      // World.flags: some peers are reached by p2p and some through a NIC
+	Segments       = 3     // segments of a symmetric heap
+	SignalAlign    = 64    // bytes between signal words: one cache line each
+	WqeBytes       = 64    // one send queue basic block (BB)
+	CqeBytes       = 64    // one completion queue entry
+	MaxQueueDepth  = 32768 // BBs per send queue: 16-bit counters must tell full from empty
+	SinkSlots      = 64    // 8-byte landing slots per queue, one bit each in Queue.fetch_busy
+	MinQueueDepth  = 2     // BBs per send queue: the longest WQE has two
+	FlagMixedPaths = 1     // World.flags: some peers are reached by p2p and some through a NIC
 )
 
 // Segment is a part of the symmetric heap.

@@ -9,11 +9,13 @@ import (
 
 	"github.com/pgas-go/pgas/internal/layout"
 	"github.com/pgas-go/pgas/internal/layout/gen"
+	prmtable "github.com/pgas-go/pgas/internal/prm/table"
 	wiretable "github.com/pgas-go/pgas/internal/wire/table"
 )
 
 var tables = map[string]func() layout.Table{
 	"wire": wiretable.Table,
+	"prm":  prmtable.Table,
 }
 
 func main() {

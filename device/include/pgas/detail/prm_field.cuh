@@ -79,7 +79,7 @@ PGAS_PRM_FN constexpr uint64_t get(const uint8_t* buffer, field f) {
 }
 
 // Reverses the bytes of a word. This is one instruction on GPUs and CPUs.
-PGAS_PRM_FN uint32_t bswap(uint32_t x) {
+PGAS_PRM_FN uint32_t bswap32(uint32_t x) {
 #if defined(__CUDA_ARCH__) && !defined(__clang__)
     return __byte_perm(x, 0, 0x0123);
 #else
@@ -87,8 +87,8 @@ PGAS_PRM_FN uint32_t bswap(uint32_t x) {
 #endif
 }
 
-PGAS_PRM_FN uint64_t bswap(uint64_t x) {
-    return static_cast<uint64_t>(bswap(static_cast<uint32_t>(x))) << 32 | bswap(static_cast<uint32_t>(x >> 32));
+PGAS_PRM_FN uint64_t bswap64(uint64_t x) {
+    return static_cast<uint64_t>(bswap32(static_cast<uint32_t>(x))) << 32 | bswap32(static_cast<uint32_t>(x >> 32));
 }
 
 }  // namespace prm

@@ -1,0 +1,58 @@
+package table
+
+import "github.com/pgas-go/pgas/internal/layout"
+
+func consts() []layout.Const {
+	return []layout.Const{
+		{Name: "UarPageBytes", Value: 4096, Doc: "one UAR"},
+		{Name: "UarDoorbellOffset", Value: 0x800, Doc: "first doorbell register of a UAR page (rdma-core MLX5_BF_OFFSET)"},
+		{Name: "UarCqArmOffset", Value: 32, Doc: "CQ arm register of a UAR page"},
+		{Name: "UarNoDbrOffset", Value: 0x600, Doc: "doorbell of QPs without a send doorbell record; newer NICs only"},
+		{Name: "NcDoorbellStride", Value: 0x100, Doc: "bytes between non-cached doorbell registers"},
+		{Name: "DsBytes", Value: 16, Doc: "the unit of ctrl_seg.ds"},
+		{Name: "BbBytes", Value: 64, Doc: "a basic block: the unit of WQE indices"},
+		{Name: "MaxDs", Value: 63, Doc: "16-byte units in a WQE"},
+		{Name: "CqeBytes", Value: 64},
+		{Name: "QpDbrBytes", Value: 8},
+		{Name: "CqDbrBytes", Value: 8},
+		{Name: "OpmodMasked32", Value: 8, Doc: "ctrl_seg.opmod of a 4-byte masked atomic"},
+		{Name: "OpmodMasked64", Value: 9, Doc: "ctrl_seg.opmod of an 8-byte masked atomic"},
+		{Name: "InlineFlag", Value: 0x80000000, Doc: "bit 31 of an inline header"},
+		{Name: "InlineMaxBytes", Value: 1023, Doc: "by the length mask"},
+		{Name: "InvalidLkey", Value: 0x100, Doc: "pads receive WQEs (mlx5dv.h MLX5_INVALID_LKEY)"},
+		{Name: "CqeOpOwnInit", Value: 0xf1, Doc: "op_own before the first pass: opcode invalid and owner 1 fail both tests"},
+		{Name: "AnyQpn", Value: 0xffffff, Doc: "mkc.qpn: any QP may use the key"},
+		{Name: "LogMsgMax", Value: 30, Doc: "largest qpc.log_msg_max: 1 GiB"},
+		{Name: "HcaCapMax", Value: 0, Doc: "low bit of QUERY_HCA_CAP op_mod: maximum"},
+		{Name: "HcaCapCurrent", Value: 1, Doc: "low bit of QUERY_HCA_CAP op_mod: current"},
+		{Name: "AtomicOpCs", Value: 1, Doc: "atomic_caps.atomic_operations"},
+		{Name: "AtomicOpFa", Value: 2, Doc: "atomic_caps.atomic_operations"},
+		{Name: "AtomicOpMaskedCs", Value: 4, Doc: "atomic_caps.atomic_operations"},
+		{Name: "AtomicOpMaskedFa", Value: 8, Doc: "atomic_caps.atomic_operations"},
+
+		// Bits of opt_param_mask (Linux qp.h). The mandatory fields of a transition are taken without any bit.
+		{Name: "OptParamAltPath", Value: 1 << 0},
+		{Name: "OptParamRre", Value: 1 << 1},
+		{Name: "OptParamRae", Value: 1 << 2},
+		{Name: "OptParamRwe", Value: 1 << 3},
+		{Name: "OptParamPkeyIndex", Value: 1 << 4},
+		{Name: "OptParamQKey", Value: 1 << 5},
+		{Name: "OptParamRnrTimeout", Value: 1 << 6, Doc: "min_rnr_nak"},
+		{Name: "OptParamPrimaryPath", Value: 1 << 7},
+		{Name: "OptParamSraMax", Value: 1 << 8},
+		{Name: "OptParamRraMax", Value: 1 << 9},
+		{Name: "OptParamPmState", Value: 1 << 10},
+		{Name: "OptParamRetryCount", Value: 1 << 12},
+		{Name: "OptParamRnrRetry", Value: 1 << 13},
+		{Name: "OptParamAckTimeout", Value: 1 << 14},
+		{Name: "OptParamLagTx", Value: 1 << 15},
+		{Name: "OptParamPrimaryPort", Value: 1 << 16},
+		{Name: "OptParamDscp", Value: 1 << 17, Doc: "DOCA gpunetio"},
+		{Name: "OptParamSrqn", Value: 1 << 18},
+		{Name: "OptParamCqnRcv", Value: 1 << 19},
+		{Name: "OptParamDcHalfHandshake", Value: 1 << 20},
+		{Name: "OptParamDcKey", Value: 1 << 21},
+		{Name: "OptParamSrcGidIndex", Value: 1 << 23, Doc: "DOCA gpunetio"},
+		{Name: "OptParamCounterSetId", Value: 1 << 25},
+	}
+}
