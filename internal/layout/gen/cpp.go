@@ -94,7 +94,7 @@ func cppEnum(w *writer, e layout.Enum) {
 	w.f("};\n\n")
 }
 
-// cppBits writes a namespace of field descriptors. A nested struct is its byte offset, for field::at.
+// cppBits writes a namespace of field descriptors. A nested struct is its byte offset, for at().
 func cppBits(w *writer, t layout.Table, s layout.BitStruct) {
 	w.f("// %s\nnamespace %s {\nconstexpr uint32_t size = %d;  // bytes\n", s.Doc, layout.SnakeName(s.Name), s.Size)
 	for _, f := range s.Fields {
@@ -103,7 +103,7 @@ func cppBits(w *writer, t layout.Table, s layout.BitStruct) {
 			w.f("constexpr uint32_t %s = %#x;  // %s: %s\n", f.Name, r.Off/8, layout.SnakeName(f.Struct), fieldDoc(f))
 			continue
 		}
-		w.f("constexpr field %s{%d, %d};  // %s\n", f.Name, r.Off, r.Width, fieldDoc(f))
+		w.f("constexpr field %s = make_field(%d, %d);  // %s\n", f.Name, r.Off, r.Width, fieldDoc(f))
 	}
 	w.f("}  // namespace %s\n\n", layout.SnakeName(s.Name))
 }

@@ -362,131 +362,131 @@ enum class event : uint8_t {
 // the header of every command; commands without arguments are just this
 namespace cmd_in {
 constexpr uint32_t size = 16;  // bytes
-constexpr field opcode{0, 16};  // 0x00:31..16 [KRUNDPS] a Cmd
-constexpr field uid{16, 16};  // 0x00:15..0 [KRUNDPS] written by the kernel
-constexpr field vhca_tunnel_id{32, 16};  // 0x04:31..16 [R] must be 0
-constexpr field op_mod{48, 16};  // 0x04:15..0 [KRUNDPS]
+constexpr field opcode = make_field(0, 16);  // 0x00:31..16 [KRUNDPS] a Cmd
+constexpr field uid = make_field(16, 16);  // 0x00:15..0 [KRUNDPS] written by the kernel
+constexpr field vhca_tunnel_id = make_field(32, 16);  // 0x04:31..16 [R] must be 0
+constexpr field op_mod = make_field(48, 16);  // 0x04:15..0 [KRUNDPS]
 }  // namespace cmd_in
 
 // the header of every answer; answers without results are just this
 namespace cmd_out {
 constexpr uint32_t size = 16;  // bytes
-constexpr field status{0, 8};  // 0x00:31..24 [KRUNDPS] a CmdStatus
-constexpr field syndrome{32, 32};  // 0x04:31..0 [KRUNDPS] firmware-specific; numeric meanings are not public (UNCONFIRMED)
+constexpr field status = make_field(0, 8);  // 0x00:31..24 [KRUNDPS] a CmdStatus
+constexpr field syndrome = make_field(32, 32);  // 0x04:31..0 [KRUNDPS] firmware-specific; numeric meanings are not public (UNCONFIRMED)
 }  // namespace cmd_out
 
 // the general capabilities (type 0), selected fields
 namespace cmd_hca_cap {
 constexpr uint32_t size = 256;  // bytes
-constexpr field hca_cap_2{32, 1};  // 0x04:31 [KRNDP] GENERAL_2 capabilities exist
-constexpr field vhca_id{48, 16};  // 0x04:15..0 [KRUNDP] function id
-constexpr field qp_data_in_order{98, 1};  // 0x0c:29 [RND] qpc.data_in_order is meaningful in QUERY_QP
-constexpr field log_max_srq_sz{128, 8};  // 0x10:31..24 [KRUNDP]
-constexpr field log_max_qp_sz{136, 8};  // 0x10:23..16 [KRUNDP] max WQEBBs in an SQ = 1<<this (typically 15 → 32768)
-constexpr field log_max_qp{155, 5};  // 0x10:4..0 [KRUNDP]
-constexpr field log_max_cq_sz{200, 8};  // 0x18:23..16 [KRUNDP] max CQEs = 1<<this (22 typical, UNCONFIRMED)
-constexpr field log_max_cq{219, 5};  // 0x18:4..0 [KRUNDP]
-constexpr field log_max_eq_sz{224, 8};  // 0x1c:31..24 [KRUNDP]
-constexpr field relaxed_ordering_write{232, 1};  // 0x1c:23 [KRNDP] mkey may set relaxed_ordering_write
-constexpr field relaxed_ordering_read{233, 1};  // 0x1c:22 [KP] mkey may set relaxed_ordering_read; newer headers put a different meaning at 0x64:21
-constexpr field log_max_mkey{234, 6};  // 0x1c:21..16 [KRUNDP]
-constexpr field log_max_eq{252, 4};  // 0x1c:3..0 [KRUNDP]
-constexpr field fixed_buffer_size{264, 1};  // 0x20:23 [KRUNDP]
-constexpr field log_max_mrw_sz{265, 7};  // 0x20:22..16 [KRUNDP]
-constexpr field null_mkey{281, 1};  // 0x20:6 [KRUNDP] QUERY_SPECIAL_CONTEXTS.null_mkey valid
-constexpr field log_max_ra_req_dc{298, 6};  // 0x24:21..16 [KRUNDP] bounds a DCI's requests
-constexpr field log_max_ra_res_dc{314, 6};  // 0x24:5..0 [KRUNDP] bounds a DCT's responses
-constexpr field log_max_ra_req_qp{330, 6};  // 0x28:21..16 [KRUNDP] bounds qpc.log_sra_max
-constexpr field log_max_ra_res_qp{346, 6};  // 0x28:5..0 [KRUNDP] bounds qpc.log_rra_max
-constexpr field max_qp_cnt{390, 10};  // 0x30:25..16 [KRUNDP]
-constexpr field port_type{438, 2};  // 0x34:9..8 [KRUNDP] 0 = IB, 1 = Ethernet
-constexpr field num_ports{440, 8};  // 0x34:7..0 [KRUNDP]
-constexpr field log_max_msg{451, 5};  // 0x38:28..24 [KRUNDP] kernel reports max_msg_sz = 1<<this (30 → 1 GiB)
-constexpr field multi_path_rc_rdma{458, 1};  // 0x38:21 [RUND] also dp_ordering_ooo_rw_rc
-constexpr field cqe_version{508, 4};  // 0x3c:3..0 [KRUNDP] 1: CQE word 0x20 carries user_index; 0: SRQ number
-constexpr field compact_address_vector{512, 1};  // 0x40:31 [KRUNDP] DC address vector may be 16 bytes
-constexpr field umr_fence{522, 2};  // 0x40:21..20 [KRUNDP] fence the kernel must use before UMR
-constexpr field sctr_data_cqe{533, 1};  // 0x40:10 [KRUNDP] scatter-to-CQE supported (cs_req/cs_res)
-constexpr field dct{538, 1};  // 0x40:5 [KRUNDP] DC transport
-constexpr field roce{541, 1};  // 0x40:2 [KRUNDP] query ROCE caps
-constexpr field atomic{542, 1};  // 0x40:1 [KRUNDP] query ATOMIC caps
-constexpr field cq_oi{544, 1};  // 0x44:31 [KRUNDP] overrun-ignore CQs supported
-constexpr field rc{575, 1};  // 0x44:0 [KRUNDP]
-constexpr field uar_4k{576, 1};  // 0x48:31 [KRUNDP] UARs are 4 KiB
-constexpr field umem_uid_0{594, 1};  // 0x48:13 [KRND]
-constexpr field log_pg_sz{600, 8};  // 0x48:7..0 [KRUNDP] log2 of the device page size
-constexpr field bf{608, 1};  // 0x4c:31 [KRUNDP] BlueFlame supported
-constexpr field log_bf_reg_size{619, 5};  // 0x4c:20..16 [KRUNDP] log2 size of one BF register (two halves)
-constexpr field max_wqe_sz_sq{656, 16};  // 0x50:15..0 [KRUNDP] bytes; kernel also caps at 512 for its own WQEs
-constexpr field max_wqe_sz_rq{688, 16};  // 0x54:15..0 [KRUNDP]
-constexpr field max_wqe_sz_sq_dc{720, 16};  // 0x58:15..0 [KRUNDP] bytes
-constexpr field log_max_pd{811, 5};  // 0x64:20..16 [KRUNDP]
-constexpr field dp_ordering_ooo_all_rc{820, 1};  // 0x64:11 [RU]
-constexpr field log_max_rmp{899, 5};  // 0x70:28..24 [KRUNDP]
-constexpr field sq_ts_format{1088, 2};  // 0x88:31..30 [KRP] 0 free-running, 1 real-time, 2 both
-constexpr field rq_ts_format{1090, 2};  // 0x88:29..28 [KRP] as sq_ts_format
-constexpr field log_max_uctx{1123, 5};  // 0x8c:28..24 [K] >0 means DevX user contexts exist
-constexpr field log_max_umem{1131, 5};  // 0x8c:20..16 [K]
-constexpr field log_uar_page_sz{1168, 16};  // 0x90:15..0 [KRUNDP]
-constexpr field num_of_uars_per_page{1312, 32};  // 0xa4:31..0 [KRUNDP] UARs per (system) UAR page
-constexpr field log_max_dci_stream_channels{1419, 5};  // 0xb0:20..16 [KUP]
-constexpr field cqe_128_always{1469, 1};  // 0xb4:2 [KRUNDP]
-constexpr field log_max_xrq{1531, 5};  // 0xbc:4..0 [KRUNDP]
+constexpr field hca_cap_2 = make_field(32, 1);  // 0x04:31 [KRNDP] GENERAL_2 capabilities exist
+constexpr field vhca_id = make_field(48, 16);  // 0x04:15..0 [KRUNDP] function id
+constexpr field qp_data_in_order = make_field(98, 1);  // 0x0c:29 [RND] qpc.data_in_order is meaningful in QUERY_QP
+constexpr field log_max_srq_sz = make_field(128, 8);  // 0x10:31..24 [KRUNDP]
+constexpr field log_max_qp_sz = make_field(136, 8);  // 0x10:23..16 [KRUNDP] max WQEBBs in an SQ = 1<<this (typically 15 → 32768)
+constexpr field log_max_qp = make_field(155, 5);  // 0x10:4..0 [KRUNDP]
+constexpr field log_max_cq_sz = make_field(200, 8);  // 0x18:23..16 [KRUNDP] max CQEs = 1<<this (22 typical, UNCONFIRMED)
+constexpr field log_max_cq = make_field(219, 5);  // 0x18:4..0 [KRUNDP]
+constexpr field log_max_eq_sz = make_field(224, 8);  // 0x1c:31..24 [KRUNDP]
+constexpr field relaxed_ordering_write = make_field(232, 1);  // 0x1c:23 [KRNDP] mkey may set relaxed_ordering_write
+constexpr field relaxed_ordering_read = make_field(233, 1);  // 0x1c:22 [KP] mkey may set relaxed_ordering_read; newer headers put a different meaning at 0x64:21
+constexpr field log_max_mkey = make_field(234, 6);  // 0x1c:21..16 [KRUNDP]
+constexpr field log_max_eq = make_field(252, 4);  // 0x1c:3..0 [KRUNDP]
+constexpr field fixed_buffer_size = make_field(264, 1);  // 0x20:23 [KRUNDP]
+constexpr field log_max_mrw_sz = make_field(265, 7);  // 0x20:22..16 [KRUNDP]
+constexpr field null_mkey = make_field(281, 1);  // 0x20:6 [KRUNDP] QUERY_SPECIAL_CONTEXTS.null_mkey valid
+constexpr field log_max_ra_req_dc = make_field(298, 6);  // 0x24:21..16 [KRUNDP] bounds a DCI's requests
+constexpr field log_max_ra_res_dc = make_field(314, 6);  // 0x24:5..0 [KRUNDP] bounds a DCT's responses
+constexpr field log_max_ra_req_qp = make_field(330, 6);  // 0x28:21..16 [KRUNDP] bounds qpc.log_sra_max
+constexpr field log_max_ra_res_qp = make_field(346, 6);  // 0x28:5..0 [KRUNDP] bounds qpc.log_rra_max
+constexpr field max_qp_cnt = make_field(390, 10);  // 0x30:25..16 [KRUNDP]
+constexpr field port_type = make_field(438, 2);  // 0x34:9..8 [KRUNDP] 0 = IB, 1 = Ethernet
+constexpr field num_ports = make_field(440, 8);  // 0x34:7..0 [KRUNDP]
+constexpr field log_max_msg = make_field(451, 5);  // 0x38:28..24 [KRUNDP] kernel reports max_msg_sz = 1<<this (30 → 1 GiB)
+constexpr field multi_path_rc_rdma = make_field(458, 1);  // 0x38:21 [RUND] also dp_ordering_ooo_rw_rc
+constexpr field cqe_version = make_field(508, 4);  // 0x3c:3..0 [KRUNDP] 1: CQE word 0x20 carries user_index; 0: SRQ number
+constexpr field compact_address_vector = make_field(512, 1);  // 0x40:31 [KRUNDP] DC address vector may be 16 bytes
+constexpr field umr_fence = make_field(522, 2);  // 0x40:21..20 [KRUNDP] fence the kernel must use before UMR
+constexpr field sctr_data_cqe = make_field(533, 1);  // 0x40:10 [KRUNDP] scatter-to-CQE supported (cs_req/cs_res)
+constexpr field dct = make_field(538, 1);  // 0x40:5 [KRUNDP] DC transport
+constexpr field roce = make_field(541, 1);  // 0x40:2 [KRUNDP] query ROCE caps
+constexpr field atomic = make_field(542, 1);  // 0x40:1 [KRUNDP] query ATOMIC caps
+constexpr field cq_oi = make_field(544, 1);  // 0x44:31 [KRUNDP] overrun-ignore CQs supported
+constexpr field rc = make_field(575, 1);  // 0x44:0 [KRUNDP]
+constexpr field uar_4k = make_field(576, 1);  // 0x48:31 [KRUNDP] UARs are 4 KiB
+constexpr field umem_uid_0 = make_field(594, 1);  // 0x48:13 [KRND]
+constexpr field log_pg_sz = make_field(600, 8);  // 0x48:7..0 [KRUNDP] log2 of the device page size
+constexpr field bf = make_field(608, 1);  // 0x4c:31 [KRUNDP] BlueFlame supported
+constexpr field log_bf_reg_size = make_field(619, 5);  // 0x4c:20..16 [KRUNDP] log2 size of one BF register (two halves)
+constexpr field max_wqe_sz_sq = make_field(656, 16);  // 0x50:15..0 [KRUNDP] bytes; kernel also caps at 512 for its own WQEs
+constexpr field max_wqe_sz_rq = make_field(688, 16);  // 0x54:15..0 [KRUNDP]
+constexpr field max_wqe_sz_sq_dc = make_field(720, 16);  // 0x58:15..0 [KRUNDP] bytes
+constexpr field log_max_pd = make_field(811, 5);  // 0x64:20..16 [KRUNDP]
+constexpr field dp_ordering_ooo_all_rc = make_field(820, 1);  // 0x64:11 [RU]
+constexpr field log_max_rmp = make_field(899, 5);  // 0x70:28..24 [KRUNDP]
+constexpr field sq_ts_format = make_field(1088, 2);  // 0x88:31..30 [KRP] 0 free-running, 1 real-time, 2 both
+constexpr field rq_ts_format = make_field(1090, 2);  // 0x88:29..28 [KRP] as sq_ts_format
+constexpr field log_max_uctx = make_field(1123, 5);  // 0x8c:28..24 [K] >0 means DevX user contexts exist
+constexpr field log_max_umem = make_field(1131, 5);  // 0x8c:20..16 [K]
+constexpr field log_uar_page_sz = make_field(1168, 16);  // 0x90:15..0 [KRUNDP]
+constexpr field num_of_uars_per_page = make_field(1312, 32);  // 0xa4:31..0 [KRUNDP] UARs per (system) UAR page
+constexpr field log_max_dci_stream_channels = make_field(1419, 5);  // 0xb0:20..16 [KUP]
+constexpr field cqe_128_always = make_field(1469, 1);  // 0xb4:2 [KRUNDP]
+constexpr field log_max_xrq = make_field(1531, 5);  // 0xbc:4..0 [KRUNDP]
 }  // namespace cmd_hca_cap
 
 // the atomic capabilities (type 3)
 namespace atomic_caps {
 constexpr uint32_t size = 256;  // bytes
-constexpr field atomic_req_8b_endianness_mode{64, 2};  // 0x08:31..30 [KRUND] endianness of 8-byte standard atomics as configured by the PF driver: 0 big-endian ("network"), 1 host (little) endian
-constexpr field supported_atomic_req_8b_endianness_mode_1{70, 1};  // 0x08:25 [KRUND] mode 1 can be configured (kernel turns it on at start)
-constexpr field atomic_operations{144, 16};  // 0x10:15..0 [KRUND] bit0 CAS, bit1 FAA, bit2 masked/extended CAS, bit3 masked/extended FAA
-constexpr field atomic_size_qp{176, 16};  // 0x14:15..0 [KRUND] operand sizes for RC as a bit mask in bytes: 0x4 → 4 B, 0x8 → 8 B, 0x10 → 16 B … (1 byte is encoded 0)
-constexpr field atomic_size_dc{208, 16};  // 0x18:15..0 [KRUND] operand sizes for DC, coded likewise
-constexpr field fetch_add_pci_atomic{640, 16};  // 0x50:31..16 [RUND] size mask the device can issue as PCIe FetchAdd
-constexpr field swap_pci_atomic{656, 16};  // 0x50:15..0 [RUND] PCIe Swap
-constexpr field compare_swap_pci_atomic{672, 16};  // 0x54:31..16 [RUND] PCIe CAS
+constexpr field atomic_req_8b_endianness_mode = make_field(64, 2);  // 0x08:31..30 [KRUND] endianness of 8-byte standard atomics as configured by the PF driver: 0 big-endian ("network"), 1 host (little) endian
+constexpr field supported_atomic_req_8b_endianness_mode_1 = make_field(70, 1);  // 0x08:25 [KRUND] mode 1 can be configured (kernel turns it on at start)
+constexpr field atomic_operations = make_field(144, 16);  // 0x10:15..0 [KRUND] bit0 CAS, bit1 FAA, bit2 masked/extended CAS, bit3 masked/extended FAA
+constexpr field atomic_size_qp = make_field(176, 16);  // 0x14:15..0 [KRUND] operand sizes for RC as a bit mask in bytes: 0x4 → 4 B, 0x8 → 8 B, 0x10 → 16 B … (1 byte is encoded 0)
+constexpr field atomic_size_dc = make_field(208, 16);  // 0x18:15..0 [KRUND] operand sizes for DC, coded likewise
+constexpr field fetch_add_pci_atomic = make_field(640, 16);  // 0x50:31..16 [RUND] size mask the device can issue as PCIe FetchAdd
+constexpr field swap_pci_atomic = make_field(656, 16);  // 0x50:15..0 [RUND] PCIe Swap
+constexpr field compare_swap_pci_atomic = make_field(672, 16);  // 0x54:31..16 [RUND] PCIe CAS
 }  // namespace atomic_caps
 
 // the RoCE capabilities (type 4)
 namespace roce_cap {
 constexpr uint32_t size = 256;  // bytes
-constexpr field roce_apm{0, 1};  // 0x00:31 [K]
-constexpr field sw_r_roce_src_udp_port{4, 1};  // 0x00:27 [KRND]
-constexpr field fl_rc_qp_when_roce_disabled{5, 1};  // 0x00:26 [KRND] force-loopback RC QPs allowed without RoCE
-constexpr field fl_rc_qp_when_roce_enabled{6, 1};  // 0x00:25 [KRND] force-loopback RC QPs allowed 
-constexpr field qp_ts_format{30, 2};  // 0x00:1..0 [KRND] 0 free-running, 1 real-time, 2 both
-constexpr field l3_type{140, 4};  // 0x10:19..16 [KD]
-constexpr field roce_version{152, 8};  // 0x10:7..0 [KD] bit mask of supported versions
-constexpr field r_roce_dest_udp_port{176, 16};  // 0x14:15..0 [KD] 4791
-constexpr field r_roce_max_src_udp_port{192, 16};  // 0x18:31..16 [KD] range for ads.udp_sport
-constexpr field r_roce_min_src_udp_port{208, 16};  // 0x18:15..0 [KD] (0xc000)
-constexpr field roce_address_table_size{240, 16};  // 0x1c:15..0 [KD] number of GID entries
+constexpr field roce_apm = make_field(0, 1);  // 0x00:31 [K]
+constexpr field sw_r_roce_src_udp_port = make_field(4, 1);  // 0x00:27 [KRND]
+constexpr field fl_rc_qp_when_roce_disabled = make_field(5, 1);  // 0x00:26 [KRND] force-loopback RC QPs allowed without RoCE
+constexpr field fl_rc_qp_when_roce_enabled = make_field(6, 1);  // 0x00:25 [KRND] force-loopback RC QPs allowed 
+constexpr field qp_ts_format = make_field(30, 2);  // 0x00:1..0 [KRND] 0 free-running, 1 real-time, 2 both
+constexpr field l3_type = make_field(140, 4);  // 0x10:19..16 [KD]
+constexpr field roce_version = make_field(152, 8);  // 0x10:7..0 [KD] bit mask of supported versions
+constexpr field r_roce_dest_udp_port = make_field(176, 16);  // 0x14:15..0 [KD] 4791
+constexpr field r_roce_max_src_udp_port = make_field(192, 16);  // 0x18:31..16 [KD] range for ads.udp_sport
+constexpr field r_roce_min_src_udp_port = make_field(208, 16);  // 0x18:15..0 [KD] (0xc000)
+constexpr field roce_address_table_size = make_field(240, 16);  // 0x1c:15..0 [KD] number of GID entries
 }  // namespace roce_cap
 
 // the general capabilities, second part (type 0x20)
 namespace cmd_hca_cap2 {
 constexpr uint32_t size = 256;  // bytes
-constexpr field dp_ordering_force{136, 1};  // 0x10:23 [U]
-constexpr field send_dbr_mode_no_dbr_int{736, 1};  // 0x5c:31 [S]
-constexpr field send_dbr_mode_no_dbr_ext{737, 1};  // 0x5c:30 [SD] QPs without a send doorbell record; which NICs have it is UNCONFIRMED
+constexpr field dp_ordering_force = make_field(136, 1);  // 0x10:23 [U]
+constexpr field send_dbr_mode_no_dbr_int = make_field(736, 1);  // 0x5c:31 [S]
+constexpr field send_dbr_mode_no_dbr_ext = make_field(737, 1);  // 0x5c:30 [SD] QPs without a send doorbell record; which NICs have it is UNCONFIRMED
 }  // namespace cmd_hca_cap2
 
 // QUERY_HCA_CAP; op_mod is cap_type << 1 | (1 current, 0 maximum)
 namespace query_hca_cap_in {
 constexpr uint32_t size = 16;  // bytes
-constexpr field opcode{0, 16};  // 0x00:31..16 [KRUNDPS] a Cmd
-constexpr field uid{16, 16};  // 0x00:15..0 [KRUNDPS] written by the kernel
-constexpr field vhca_tunnel_id{32, 16};  // 0x04:31..16 [R] must be 0
-constexpr field op_mod{48, 16};  // 0x04:15..0 [KRUNDPS]
-constexpr field other_function{64, 1};  // 0x08:31 [KRND] 0
-constexpr field function_id{80, 16};  // 0x08:15..0 [KRND] 0
+constexpr field opcode = make_field(0, 16);  // 0x00:31..16 [KRUNDPS] a Cmd
+constexpr field uid = make_field(16, 16);  // 0x00:15..0 [KRUNDPS] written by the kernel
+constexpr field vhca_tunnel_id = make_field(32, 16);  // 0x04:31..16 [R] must be 0
+constexpr field op_mod = make_field(48, 16);  // 0x04:15..0 [KRUNDPS]
+constexpr field other_function = make_field(64, 1);  // 0x08:31 [KRND] 0
+constexpr field function_id = make_field(80, 16);  // 0x08:15..0 [KRND] 0
 }  // namespace query_hca_cap_in
 
 // the answer of QUERY_HCA_CAP; the capability structs share one place
 namespace query_hca_cap_out {
 constexpr uint32_t size = 4112;  // bytes
-constexpr field status{0, 8};  // 0x00:31..24 [KRUNDPS] a CmdStatus
-constexpr field syndrome{32, 32};  // 0x04:31..0 [KRUNDPS] firmware-specific; numeric meanings are not public (UNCONFIRMED)
+constexpr field status = make_field(0, 8);  // 0x00:31..24 [KRUNDPS] a CmdStatus
+constexpr field syndrome = make_field(32, 32);  // 0x04:31..0 [KRUNDPS] firmware-specific; numeric meanings are not public (UNCONFIRMED)
 constexpr uint32_t general = 0x10;  // cmd_hca_cap: 0x10 [KRUNDP] type 0
 constexpr uint32_t atomic = 0x10;  // atomic_caps: 0x10 [KRUND] type 3
 constexpr uint32_t roce = 0x10;  // roce_cap: 0x10 [KRND] type 4
@@ -496,669 +496,669 @@ constexpr uint32_t general2 = 0x10;  // cmd_hca_cap2: 0x10 [SD] type 0x20
 // the completion queue context
 namespace cqc {
 constexpr uint32_t size = 64;  // bytes
-constexpr field status{0, 4};  // 0x00:31..28 [KUNDP] 0 OK, 9 overflow, 0xa write failure (read back with QUERY_CQ)
-constexpr field as_notify{4, 1};  // 0x00:27 [UNDP] 0
-constexpr field initiator_src_dct{5, 1};  // 0x00:26 [UNDP] 0
-constexpr field dbr_umem_valid{6, 1};  // 0x00:25 [KUNDP] 1: dbr_addr is an offset in dbr_umem_id (kernel forces 1)
-constexpr field apu_cq{7, 1};  // 0x00:24 [KP] also ext_element; 0
-constexpr field cqe_sz{8, 3};  // 0x00:23..21 [KUNDP] 0 = 64 B, 1 = 128 B, 2 = 128 B padded/stride
-constexpr field cc{11, 1};  // 0x00:20 [KUNDP] collapsed: every CQE is written to entry 0
-constexpr field scqe_break_moderation_en{13, 1};  // 0x00:18 [KUNDP] 0
-constexpr field oi{14, 1};  // 0x00:17 [KUNDP] overrun ignore: no overflow check, the consumer index record need not be updated (cap cq_oi)
-constexpr field cq_period_mode{15, 2};  // 0x00:16..15 [KUNDP] event moderation, 0
-constexpr field cqe_comp_en{17, 1};  // 0x00:14 [KUNDP] CQE compression, 0
-constexpr field mini_cqe_res_format{18, 2};  // 0x00:13..12 [KUNDP] 0
-constexpr field st{20, 4};  // 0x00:11..8 [KUNDP] event state: 6 solicited armed, 9 armed, 0xa fired; 0 at create
-constexpr field always_armed_cq{24, 1};  // 0x00:7 [P] 0
-constexpr field ext_element_type{25, 3};  // 0x00:6..4 [P] 0
-constexpr field dbr_umem_id{32, 32};  // 0x04:31..0 [UNDP] umem holding the CQ doorbell record
-constexpr field page_offset{84, 6};  // 0x08:11..6 [KUNDP] in units of page_size/64; only without umem (reserved with umem)
-constexpr field mini_cqe_res_format_ext{92, 2};  // 0x08:3..2 [UNDP] 0
-constexpr field cq_timestamp_format{94, 2};  // 0x08:1..0 [UNDP] 0 free-running, 1 default, 2 real-time (same code points as the QP: UNCONFIRMED)
-constexpr field log_cq_size{99, 5};  // 0x0c:28..24 [KUNDP] log2 of the number of CQEs
-constexpr field uar_page{104, 24};  // 0x0c:23..0 [KUNDP] uar->page_id
-constexpr field cq_period{132, 12};  // 0x10:27..16 [KUNDP] 0
-constexpr field cq_max_count{144, 16};  // 0x10:15..0 [KUNDP] 0
-constexpr field c_eqn_or_apu_element{160, 32};  // 0x14:31..0 [K] completion EQ number in the low 8 bits
-constexpr field c_eqn{184, 8};  // 0x14:7..0 [UNDP] from mlx5dv_devx_query_eqn
-constexpr field log_page_size{195, 5};  // 0x18:28..24 [KUNDP] log2(page)-12. With umem the firmware takes the page size from the umem (DOCA gpunetio's comment); NVSHMEM writes 4 (64 KiB), rocSHMEM and DOCA write 0
-constexpr field last_notified_index{264, 24};  // 0x20:23..0 [KUNDP] read-only
-constexpr field last_solicit_index{296, 24};  // 0x24:23..0 [KUNDP] read-only
-constexpr field consumer_counter{328, 24};  // 0x28:23..0 [KUNDP] read-only
-constexpr field producer_counter{360, 24};  // 0x2c:23..0 [KUNDP] read-only: total CQEs written (24 bits)
-constexpr field local_partition_id{384, 12};  // 0x30:31..20 [UNDP] 0
-constexpr field process_id{396, 20};  // 0x30:19..0 [UNDP] 0
-constexpr field dbr_addr{448, 64};  // 0x38:64 [KUNDP] byte offset of the 8-byte CQ doorbell record in the umem
+constexpr field status = make_field(0, 4);  // 0x00:31..28 [KUNDP] 0 OK, 9 overflow, 0xa write failure (read back with QUERY_CQ)
+constexpr field as_notify = make_field(4, 1);  // 0x00:27 [UNDP] 0
+constexpr field initiator_src_dct = make_field(5, 1);  // 0x00:26 [UNDP] 0
+constexpr field dbr_umem_valid = make_field(6, 1);  // 0x00:25 [KUNDP] 1: dbr_addr is an offset in dbr_umem_id (kernel forces 1)
+constexpr field apu_cq = make_field(7, 1);  // 0x00:24 [KP] also ext_element; 0
+constexpr field cqe_sz = make_field(8, 3);  // 0x00:23..21 [KUNDP] 0 = 64 B, 1 = 128 B, 2 = 128 B padded/stride
+constexpr field cc = make_field(11, 1);  // 0x00:20 [KUNDP] collapsed: every CQE is written to entry 0
+constexpr field scqe_break_moderation_en = make_field(13, 1);  // 0x00:18 [KUNDP] 0
+constexpr field oi = make_field(14, 1);  // 0x00:17 [KUNDP] overrun ignore: no overflow check, the consumer index record need not be updated (cap cq_oi)
+constexpr field cq_period_mode = make_field(15, 2);  // 0x00:16..15 [KUNDP] event moderation, 0
+constexpr field cqe_comp_en = make_field(17, 1);  // 0x00:14 [KUNDP] CQE compression, 0
+constexpr field mini_cqe_res_format = make_field(18, 2);  // 0x00:13..12 [KUNDP] 0
+constexpr field st = make_field(20, 4);  // 0x00:11..8 [KUNDP] event state: 6 solicited armed, 9 armed, 0xa fired; 0 at create
+constexpr field always_armed_cq = make_field(24, 1);  // 0x00:7 [P] 0
+constexpr field ext_element_type = make_field(25, 3);  // 0x00:6..4 [P] 0
+constexpr field dbr_umem_id = make_field(32, 32);  // 0x04:31..0 [UNDP] umem holding the CQ doorbell record
+constexpr field page_offset = make_field(84, 6);  // 0x08:11..6 [KUNDP] in units of page_size/64; only without umem (reserved with umem)
+constexpr field mini_cqe_res_format_ext = make_field(92, 2);  // 0x08:3..2 [UNDP] 0
+constexpr field cq_timestamp_format = make_field(94, 2);  // 0x08:1..0 [UNDP] 0 free-running, 1 default, 2 real-time (same code points as the QP: UNCONFIRMED)
+constexpr field log_cq_size = make_field(99, 5);  // 0x0c:28..24 [KUNDP] log2 of the number of CQEs
+constexpr field uar_page = make_field(104, 24);  // 0x0c:23..0 [KUNDP] uar->page_id
+constexpr field cq_period = make_field(132, 12);  // 0x10:27..16 [KUNDP] 0
+constexpr field cq_max_count = make_field(144, 16);  // 0x10:15..0 [KUNDP] 0
+constexpr field c_eqn_or_apu_element = make_field(160, 32);  // 0x14:31..0 [K] completion EQ number in the low 8 bits
+constexpr field c_eqn = make_field(184, 8);  // 0x14:7..0 [UNDP] from mlx5dv_devx_query_eqn
+constexpr field log_page_size = make_field(195, 5);  // 0x18:28..24 [KUNDP] log2(page)-12. With umem the firmware takes the page size from the umem (DOCA gpunetio's comment); NVSHMEM writes 4 (64 KiB), rocSHMEM and DOCA write 0
+constexpr field last_notified_index = make_field(264, 24);  // 0x20:23..0 [KUNDP] read-only
+constexpr field last_solicit_index = make_field(296, 24);  // 0x24:23..0 [KUNDP] read-only
+constexpr field consumer_counter = make_field(328, 24);  // 0x28:23..0 [KUNDP] read-only
+constexpr field producer_counter = make_field(360, 24);  // 0x2c:23..0 [KUNDP] read-only: total CQEs written (24 bits)
+constexpr field local_partition_id = make_field(384, 12);  // 0x30:31..20 [UNDP] 0
+constexpr field process_id = make_field(396, 20);  // 0x30:19..0 [UNDP] 0
+constexpr field dbr_addr = make_field(448, 64);  // 0x38:64 [KUNDP] byte offset of the 8-byte CQ doorbell record in the umem
 }  // namespace cqc
 
 // CREATE_CQ; a pas list at 0x110 is unused with umems
 namespace create_cq_in {
 constexpr uint32_t size = 272;  // bytes
-constexpr field opcode{0, 16};  // 0x00:31..16 [KRUNDPS] a Cmd
-constexpr field uid{16, 16};  // 0x00:15..0 [KRUNDPS] written by the kernel
-constexpr field vhca_tunnel_id{32, 16};  // 0x04:31..16 [R] must be 0
-constexpr field op_mod{48, 16};  // 0x04:15..0 [KRUNDPS]
+constexpr field opcode = make_field(0, 16);  // 0x00:31..16 [KRUNDPS] a Cmd
+constexpr field uid = make_field(16, 16);  // 0x00:15..0 [KRUNDPS] written by the kernel
+constexpr field vhca_tunnel_id = make_field(32, 16);  // 0x04:31..16 [R] must be 0
+constexpr field op_mod = make_field(48, 16);  // 0x04:15..0 [KRUNDPS]
 constexpr uint32_t cqc = 0x10;  // cqc: 0x10 [KUNDPS]
-constexpr field cq_umem_offset{640, 64};  // 0x50:64 [UNDPS] byte offset of the ring in the umem
-constexpr field cq_umem_id{704, 32};  // 0x58:31..0 [UNDPS] umem of the ring
-constexpr field cq_umem_valid{736, 1};  // 0x5c:31 [KUNDPS] 1; the kernel forces it
+constexpr field cq_umem_offset = make_field(640, 64);  // 0x50:64 [UNDPS] byte offset of the ring in the umem
+constexpr field cq_umem_id = make_field(704, 32);  // 0x58:31..0 [UNDPS] umem of the ring
+constexpr field cq_umem_valid = make_field(736, 1);  // 0x5c:31 [KUNDPS] 1; the kernel forces it
 }  // namespace create_cq_in
 
 // the answer of CREATE_CQ
 namespace create_cq_out {
 constexpr uint32_t size = 16;  // bytes
-constexpr field status{0, 8};  // 0x00:31..24 [KRUNDPS] a CmdStatus
-constexpr field syndrome{32, 32};  // 0x04:31..0 [KRUNDPS] firmware-specific; numeric meanings are not public (UNCONFIRMED)
-constexpr field cqn{72, 24};  // 0x08:23..0 [KUNDPS] completion queue number
+constexpr field status = make_field(0, 8);  // 0x00:31..24 [KRUNDPS] a CmdStatus
+constexpr field syndrome = make_field(32, 32);  // 0x04:31..0 [KRUNDPS] firmware-specific; numeric meanings are not public (UNCONFIRMED)
+constexpr field cqn = make_field(72, 24);  // 0x08:23..0 [KUNDPS] completion queue number
 }  // namespace create_cq_out
 
 // MODIFY_CQ
 namespace modify_cq_in {
 constexpr uint32_t size = 272;  // bytes
-constexpr field opcode{0, 16};  // 0x00:31..16 [KRUNDPS] a Cmd
-constexpr field uid{16, 16};  // 0x00:15..0 [KRUNDPS] written by the kernel
-constexpr field vhca_tunnel_id{32, 16};  // 0x04:31..16 [R] must be 0
-constexpr field op_mod{48, 16};  // 0x04:15..0 [KRUNDPS]
-constexpr field cqn{72, 24};  // 0x08:23..0 [KUNDPS] completion queue number
-constexpr field modify_field_select{96, 32};  // 0x0c:31..0 [K]
+constexpr field opcode = make_field(0, 16);  // 0x00:31..16 [KRUNDPS] a Cmd
+constexpr field uid = make_field(16, 16);  // 0x00:15..0 [KRUNDPS] written by the kernel
+constexpr field vhca_tunnel_id = make_field(32, 16);  // 0x04:31..16 [R] must be 0
+constexpr field op_mod = make_field(48, 16);  // 0x04:15..0 [KRUNDPS]
+constexpr field cqn = make_field(72, 24);  // 0x08:23..0 [KUNDPS] completion queue number
+constexpr field modify_field_select = make_field(96, 32);  // 0x0c:31..0 [K]
 constexpr uint32_t cqc = 0x10;  // cqc: 0x10 [KUNDPS]
-constexpr field cq_umem_valid{736, 1};  // 0x5c:31 [K] 1; the kernel forces it
+constexpr field cq_umem_valid = make_field(736, 1);  // 0x5c:31 [K] 1; the kernel forces it
 }  // namespace modify_cq_in
 
 // QUERY_CQ
 namespace query_cq_in {
 constexpr uint32_t size = 16;  // bytes
-constexpr field opcode{0, 16};  // 0x00:31..16 [KRUNDPS] a Cmd
-constexpr field uid{16, 16};  // 0x00:15..0 [KRUNDPS] written by the kernel
-constexpr field vhca_tunnel_id{32, 16};  // 0x04:31..16 [R] must be 0
-constexpr field op_mod{48, 16};  // 0x04:15..0 [KRUNDPS]
-constexpr field cqn{72, 24};  // 0x08:23..0 [KUNDPS] completion queue number
+constexpr field opcode = make_field(0, 16);  // 0x00:31..16 [KRUNDPS] a Cmd
+constexpr field uid = make_field(16, 16);  // 0x00:15..0 [KRUNDPS] written by the kernel
+constexpr field vhca_tunnel_id = make_field(32, 16);  // 0x04:31..16 [R] must be 0
+constexpr field op_mod = make_field(48, 16);  // 0x04:15..0 [KRUNDPS]
+constexpr field cqn = make_field(72, 24);  // 0x08:23..0 [KUNDPS] completion queue number
 }  // namespace query_cq_in
 
 // the answer of QUERY_CQ
 namespace query_cq_out {
 constexpr uint32_t size = 272;  // bytes
-constexpr field status{0, 8};  // 0x00:31..24 [KRUNDPS] a CmdStatus
-constexpr field syndrome{32, 32};  // 0x04:31..0 [KRUNDPS] firmware-specific; numeric meanings are not public (UNCONFIRMED)
+constexpr field status = make_field(0, 8);  // 0x00:31..24 [KRUNDPS] a CmdStatus
+constexpr field syndrome = make_field(32, 32);  // 0x04:31..0 [KRUNDPS] firmware-specific; numeric meanings are not public (UNCONFIRMED)
 constexpr uint32_t cqc = 0x10;  // cqc: 0x10 [KUNDPS]
 }  // namespace query_cq_out
 
 // DESTROY_CQ
 namespace destroy_cq_in {
 constexpr uint32_t size = 16;  // bytes
-constexpr field opcode{0, 16};  // 0x00:31..16 [KRUNDPS] a Cmd
-constexpr field uid{16, 16};  // 0x00:15..0 [KRUNDPS] written by the kernel
-constexpr field vhca_tunnel_id{32, 16};  // 0x04:31..16 [R] must be 0
-constexpr field op_mod{48, 16};  // 0x04:15..0 [KRUNDPS]
-constexpr field cqn{72, 24};  // 0x08:23..0 [KUNDPS] completion queue number
+constexpr field opcode = make_field(0, 16);  // 0x00:31..16 [KRUNDPS] a Cmd
+constexpr field uid = make_field(16, 16);  // 0x00:15..0 [KRUNDPS] written by the kernel
+constexpr field vhca_tunnel_id = make_field(32, 16);  // 0x04:31..16 [R] must be 0
+constexpr field op_mod = make_field(48, 16);  // 0x04:15..0 [KRUNDPS]
+constexpr field cqn = make_field(72, 24);  // 0x08:23..0 [KUNDPS] completion queue number
 }  // namespace destroy_cq_in
 
 // an address path
 namespace ads {
 constexpr uint32_t size = 44;  // bytes
-constexpr field fl{0, 1};  // 0x00:31 [KRUNDP] force loopback
-constexpr field free_ar{1, 1};  // 0x00:30 [KRUNDP] adaptive routing
-constexpr field pkey_index{16, 16};  // 0x00:15..0 [KRUNDP] index in the P_Key table (RST2INIT)
-constexpr field grh{40, 1};  // 0x04:23 [KRUNDP] IB only: 1 = send a GRH. RoCE always has one and the bit stays 0
-constexpr field mlid{41, 7};  // 0x04:22..16 [KRUNDP] IB: source path bits (low 7 bits of own LID)
-constexpr field rlid{48, 16};  // 0x04:15..0 [KRUNDP] IB: destination LID
-constexpr field ack_timeout{64, 5};  // 0x08:31..27 [KRUNDP] RTR2RTS: 4.096 us * 2^n, 0 = no timer
-constexpr field src_addr_index{72, 8};  // 0x08:23..16 [KRUNDP] own GID index (sgid_index)
-constexpr field log_rtm{80, 4};  // 0x08:15..12 [U]
-constexpr field stat_rate{84, 4};  // 0x08:11..8 [KRUNDP] 0 = no limit
-constexpr field hop_limit{88, 8};  // 0x08:7..0 [KRUNDP]
-constexpr field tclass{100, 8};  // 0x0c:27..20 [KRUNDP] GRH traffic class / RoCEv2 TOS byte
-constexpr field flow_label{108, 20};  // 0x0c:19..0 [KRUNDP]
-constexpr field rgid_rip{128, 128};  // 0x10:16B [KRUNDP] remote GID, or IP (IPv4-mapped for RoCEv2/IPv4)
-constexpr field f_dscp{260, 1};  // 0x20:27 [KRUNDP] force flags, 0
-constexpr field f_ecn{261, 1};  // 0x20:26 [KRUNDP] 0
-constexpr field f_eth_prio{263, 1};  // 0x20:24 [KRUNDP] 0
-constexpr field ecn{264, 2};  // 0x20:23..22 [KRUNDP] 0
-constexpr field dscp{266, 6};  // 0x20:21..16 [KRUNDP] RoCEv2: tclass >> 2
-constexpr field udp_sport{272, 16};  // 0x20:15..0 [KRUNDP] RoCEv2 connected QPs only; must be 0 for RoCEv1/IB
-constexpr field dei_cfi{288, 1};  // 0x24:31 [KRUNDP] 0
-constexpr field eth_prio{289, 3};  // 0x24:30..28 [KRUNDP] RoCE: sl & 7
-constexpr field sl{292, 4};  // 0x24:27..24 [KRUNDP] IB service level
-constexpr field vhca_port_num{296, 8};  // 0x24:23..16 [KRUNDP] port, 1-based (RST2INIT and INIT2RTR)
-constexpr field rmac_47_32{304, 16};  // 0x24:15..0 [KRUNDP] RoCE destination MAC, bytes 0-1
-constexpr field rmac_31_0{320, 32};  // 0x28:31..0 [KRUNDP] MAC bytes 2-5
-constexpr field rmac{304, 48};  // 0x26:6B [KRUNDP] RoCE destination MAC, network order
+constexpr field fl = make_field(0, 1);  // 0x00:31 [KRUNDP] force loopback
+constexpr field free_ar = make_field(1, 1);  // 0x00:30 [KRUNDP] adaptive routing
+constexpr field pkey_index = make_field(16, 16);  // 0x00:15..0 [KRUNDP] index in the P_Key table (RST2INIT)
+constexpr field grh = make_field(40, 1);  // 0x04:23 [KRUNDP] IB only: 1 = send a GRH. RoCE always has one and the bit stays 0
+constexpr field mlid = make_field(41, 7);  // 0x04:22..16 [KRUNDP] IB: source path bits (low 7 bits of own LID)
+constexpr field rlid = make_field(48, 16);  // 0x04:15..0 [KRUNDP] IB: destination LID
+constexpr field ack_timeout = make_field(64, 5);  // 0x08:31..27 [KRUNDP] RTR2RTS: 4.096 us * 2^n, 0 = no timer
+constexpr field src_addr_index = make_field(72, 8);  // 0x08:23..16 [KRUNDP] own GID index (sgid_index)
+constexpr field log_rtm = make_field(80, 4);  // 0x08:15..12 [U]
+constexpr field stat_rate = make_field(84, 4);  // 0x08:11..8 [KRUNDP] 0 = no limit
+constexpr field hop_limit = make_field(88, 8);  // 0x08:7..0 [KRUNDP]
+constexpr field tclass = make_field(100, 8);  // 0x0c:27..20 [KRUNDP] GRH traffic class / RoCEv2 TOS byte
+constexpr field flow_label = make_field(108, 20);  // 0x0c:19..0 [KRUNDP]
+constexpr field rgid_rip = make_field(128, 128);  // 0x10:16B [KRUNDP] remote GID, or IP (IPv4-mapped for RoCEv2/IPv4)
+constexpr field f_dscp = make_field(260, 1);  // 0x20:27 [KRUNDP] force flags, 0
+constexpr field f_ecn = make_field(261, 1);  // 0x20:26 [KRUNDP] 0
+constexpr field f_eth_prio = make_field(263, 1);  // 0x20:24 [KRUNDP] 0
+constexpr field ecn = make_field(264, 2);  // 0x20:23..22 [KRUNDP] 0
+constexpr field dscp = make_field(266, 6);  // 0x20:21..16 [KRUNDP] RoCEv2: tclass >> 2
+constexpr field udp_sport = make_field(272, 16);  // 0x20:15..0 [KRUNDP] RoCEv2 connected QPs only; must be 0 for RoCEv1/IB
+constexpr field dei_cfi = make_field(288, 1);  // 0x24:31 [KRUNDP] 0
+constexpr field eth_prio = make_field(289, 3);  // 0x24:30..28 [KRUNDP] RoCE: sl & 7
+constexpr field sl = make_field(292, 4);  // 0x24:27..24 [KRUNDP] IB service level
+constexpr field vhca_port_num = make_field(296, 8);  // 0x24:23..16 [KRUNDP] port, 1-based (RST2INIT and INIT2RTR)
+constexpr field rmac_47_32 = make_field(304, 16);  // 0x24:15..0 [KRUNDP] RoCE destination MAC, bytes 0-1
+constexpr field rmac_31_0 = make_field(320, 32);  // 0x28:31..0 [KRUNDP] MAC bytes 2-5
+constexpr field rmac = make_field(304, 48);  // 0x26:6B [KRUNDP] RoCE destination MAC, network order
 }  // namespace ads
 
 // the queue pair context
 namespace qpc {
 constexpr uint32_t size = 232;  // bytes
-constexpr field state{0, 4};  // 0x00:31..28 [KRUNDP] read-only, from QUERY_QP: a QpState
-constexpr field lag_tx_port_affinity{4, 4};  // 0x00:27..24 [KRUNDP] 0
-constexpr field st{8, 8};  // 0x00:23..16 [KRUNDP] a ServiceType
-constexpr field isolate_vl_tc{18, 1};  // 0x00:13 [KRND] 0
-constexpr field pm_state{19, 2};  // 0x00:12..11 [KRUNDP] 3 = MIGRATED; set at CREATE or in RST2INIT
-constexpr field rdma_wr_disabled{21, 1};  // 0x00:10 [U] 0
-constexpr field req_e2e_credit_mode{22, 2};  // 0x00:9..8 [KRUNDP] 0
-constexpr field offload_type{24, 4};  // 0x00:7..4 [KRUNDP] 0
-constexpr field end_padding_mode{28, 2};  // 0x00:3..2 [KRUNDP] 0 scatter as is, 1 pad to cache line
-constexpr field wq_signature{32, 1};  // 0x04:31 [KRUNDP] 0
-constexpr field block_lb_mc{33, 1};  // 0x04:30 [KRUNDP] 0
-constexpr field atomic_like_write_en{34, 1};  // 0x04:29 [KRUNDP] 0
-constexpr field latency_sensitive{35, 1};  // 0x04:28 [KRUNDP] 0
-constexpr field drain_sigerr{37, 1};  // 0x04:26 [KRUNDP] 0
-constexpr field dp_ordering_0{38, 1};  // 0x04:25 [U] out-of-order data placement selector, with dp_ordering_1
-constexpr field dp_ordering_force{39, 1};  // 0x04:24 [U]
-constexpr field pd{40, 24};  // 0x04:23..0 [KRUNDP] from mlx5dv_init_obj
-constexpr field mtu{64, 3};  // 0x08:31..29 [KRUNDP] INIT2RTR: 1=256 2=512 3=1024 4=2048 5=4096 6=8192 (UCX) 7=raw Ethernet
-constexpr field log_msg_max{67, 5};  // 0x08:28..24 [KRUNDP] INIT2RTR: log2 of largest message; peers use 30
-constexpr field log_rq_size{73, 4};  // 0x08:22..19 [KRUNDP] log2 of receive WQEs
-constexpr field log_rq_stride{77, 3};  // 0x08:18..16 [KRUNDP] log2(receive WQE bytes) - 4
-constexpr field no_sq{80, 1};  // 0x08:15 [KRUNDP] 1: no send queue
-constexpr field log_sq_size{81, 4};  // 0x08:14..11 [KRUNDP] log2 of send WQEBBs (64 B units)
-constexpr field ts_format{88, 2};  // 0x08:7..6 [KRUNDP] 0 free-running, 1 default, 2 real-time. Kernel: 1 if roce_cap.qp_ts_format != 0 else 0
-constexpr field data_in_order{90, 1};  // 0x08:5 [RND] QUERY_QP: received write data is placed in order
-constexpr field rlky{91, 1};  // 0x08:4 [KRUNDP] reserved-lkey allowed (kernel ULPs)
-constexpr field ulp_stateless_offload_mode{92, 4};  // 0x08:3..0 [KRUNDP] 0
-constexpr field counter_set_id{96, 8};  // 0x0c:31..24 [KRUNDP] Q counter, 0
-constexpr field uar_page{104, 24};  // 0x0c:23..0 [KRUNDP] uar->page_id that will ring this QP
-constexpr field send_dbr_mode{128, 2};  // 0x10:31..30 [UD] 0 DBR valid, 1 NO_DBR_EXT, 2 NO_DBR_INT
-constexpr field full_handshake{131, 1};  // 0x10:28 [U] DCI
-constexpr field cnak_reverse_sl{132, 4};  // 0x10:27..24 [U]
-constexpr field user_index{136, 24};  // 0x10:23..0 [KRUNDP] 24-bit cookie copied to CQE 0x20 when cqe_version = 1
-constexpr field log_page_size{163, 5};  // 0x14:28..24 [KRUNDP] log2(page)-12; with umem the firmware takes it from the umem
-constexpr field remote_qpn{168, 24};  // 0x14:23..0 [KRUNDP] INIT2RTR
+constexpr field state = make_field(0, 4);  // 0x00:31..28 [KRUNDP] read-only, from QUERY_QP: a QpState
+constexpr field lag_tx_port_affinity = make_field(4, 4);  // 0x00:27..24 [KRUNDP] 0
+constexpr field st = make_field(8, 8);  // 0x00:23..16 [KRUNDP] a ServiceType
+constexpr field isolate_vl_tc = make_field(18, 1);  // 0x00:13 [KRND] 0
+constexpr field pm_state = make_field(19, 2);  // 0x00:12..11 [KRUNDP] 3 = MIGRATED; set at CREATE or in RST2INIT
+constexpr field rdma_wr_disabled = make_field(21, 1);  // 0x00:10 [U] 0
+constexpr field req_e2e_credit_mode = make_field(22, 2);  // 0x00:9..8 [KRUNDP] 0
+constexpr field offload_type = make_field(24, 4);  // 0x00:7..4 [KRUNDP] 0
+constexpr field end_padding_mode = make_field(28, 2);  // 0x00:3..2 [KRUNDP] 0 scatter as is, 1 pad to cache line
+constexpr field wq_signature = make_field(32, 1);  // 0x04:31 [KRUNDP] 0
+constexpr field block_lb_mc = make_field(33, 1);  // 0x04:30 [KRUNDP] 0
+constexpr field atomic_like_write_en = make_field(34, 1);  // 0x04:29 [KRUNDP] 0
+constexpr field latency_sensitive = make_field(35, 1);  // 0x04:28 [KRUNDP] 0
+constexpr field drain_sigerr = make_field(37, 1);  // 0x04:26 [KRUNDP] 0
+constexpr field dp_ordering_0 = make_field(38, 1);  // 0x04:25 [U] out-of-order data placement selector, with dp_ordering_1
+constexpr field dp_ordering_force = make_field(39, 1);  // 0x04:24 [U]
+constexpr field pd = make_field(40, 24);  // 0x04:23..0 [KRUNDP] from mlx5dv_init_obj
+constexpr field mtu = make_field(64, 3);  // 0x08:31..29 [KRUNDP] INIT2RTR: 1=256 2=512 3=1024 4=2048 5=4096 6=8192 (UCX) 7=raw Ethernet
+constexpr field log_msg_max = make_field(67, 5);  // 0x08:28..24 [KRUNDP] INIT2RTR: log2 of largest message; peers use 30
+constexpr field log_rq_size = make_field(73, 4);  // 0x08:22..19 [KRUNDP] log2 of receive WQEs
+constexpr field log_rq_stride = make_field(77, 3);  // 0x08:18..16 [KRUNDP] log2(receive WQE bytes) - 4
+constexpr field no_sq = make_field(80, 1);  // 0x08:15 [KRUNDP] 1: no send queue
+constexpr field log_sq_size = make_field(81, 4);  // 0x08:14..11 [KRUNDP] log2 of send WQEBBs (64 B units)
+constexpr field ts_format = make_field(88, 2);  // 0x08:7..6 [KRUNDP] 0 free-running, 1 default, 2 real-time. Kernel: 1 if roce_cap.qp_ts_format != 0 else 0
+constexpr field data_in_order = make_field(90, 1);  // 0x08:5 [RND] QUERY_QP: received write data is placed in order
+constexpr field rlky = make_field(91, 1);  // 0x08:4 [KRUNDP] reserved-lkey allowed (kernel ULPs)
+constexpr field ulp_stateless_offload_mode = make_field(92, 4);  // 0x08:3..0 [KRUNDP] 0
+constexpr field counter_set_id = make_field(96, 8);  // 0x0c:31..24 [KRUNDP] Q counter, 0
+constexpr field uar_page = make_field(104, 24);  // 0x0c:23..0 [KRUNDP] uar->page_id that will ring this QP
+constexpr field send_dbr_mode = make_field(128, 2);  // 0x10:31..30 [UD] 0 DBR valid, 1 NO_DBR_EXT, 2 NO_DBR_INT
+constexpr field full_handshake = make_field(131, 1);  // 0x10:28 [U] DCI
+constexpr field cnak_reverse_sl = make_field(132, 4);  // 0x10:27..24 [U]
+constexpr field user_index = make_field(136, 24);  // 0x10:23..0 [KRUNDP] 24-bit cookie copied to CQE 0x20 when cqe_version = 1
+constexpr field log_page_size = make_field(163, 5);  // 0x14:28..24 [KRUNDP] log2(page)-12; with umem the firmware takes it from the umem
+constexpr field remote_qpn = make_field(168, 24);  // 0x14:23..0 [KRUNDP] INIT2RTR
 constexpr uint32_t primary_address_path = 0x18;  // ads: 0x18 [KRUNDP]
 constexpr uint32_t secondary_address_path = 0x44;  // ads: 0x44 [KRUNDP] 0
-constexpr field log_ack_req_freq{896, 4};  // 0x70:31..28 [KRUNDP] RTR2RTS: request an ACK every 2^n packets; NVSHMEM and DOCA write 0, the kernel 8
-constexpr field log_sra_max{904, 3};  // 0x70:23..21 [KRUNDP] RTR2RTS: log2 of outstanding READ/ATOMIC as requester
-constexpr field retry_count{909, 3};  // 0x70:18..16 [KRUNDP] RTR2RTS: 0..7
-constexpr field rnr_retry{912, 3};  // 0x70:15..13 [KRUNDP] RTR2RTS: 0..7, 7 = infinite
-constexpr field fre{916, 1};  // 0x70:11 [KRUNDP] fast-registration enable, 0
-constexpr field cur_rnr_retry{917, 3};  // 0x70:10..8 [KRUNDP] read-only
-constexpr field cur_retry_count{920, 3};  // 0x70:7..5 [KRUNDP] read-only
-constexpr field next_send_psn{968, 24};  // 0x78:23..0 [KRUNDP] RTR2RTS
-constexpr field log_num_dci_stream_channels{995, 5};  // 0x7c:28..24 [K] DCI streams; UCX has 4 bits, 27..24
-constexpr field cqn_snd{1000, 24};  // 0x7c:23..0 [KRUNDP] send CQ number
-constexpr field log_num_dci_errored_streams{1027, 5};  // 0x80:28..24 [K] UCX has 4 bits, 27..24
-constexpr field deth_sqpn{1032, 24};  // 0x80:23..0 [KRUNDP] 0
-constexpr field last_acked_psn{1096, 24};  // 0x88:23..0 [KRUNDP] read-only
-constexpr field ssn{1128, 24};  // 0x8c:23..0 [KRUNDP] read-only
-constexpr field log_rra_max{1160, 3};  // 0x90:23..21 [KRUNDP] INIT2RTR: log2 of outstanding READ/ATOMIC as responder
-constexpr field atomic_mode{1164, 4};  // 0x90:19..16 [KRUNDP] RST2INIT (with rae): an AtomicMode
-constexpr field rre{1168, 1};  // 0x90:15 [KRUNDP] remote read allowed
-constexpr field rwe{1169, 1};  // 0x90:14 [KRUNDP] remote write allowed
-constexpr field rae{1170, 1};  // 0x90:13 [KRUNDP] remote atomic allowed
-constexpr field page_offset{1172, 6};  // 0x90:11..6 [KRUNDP] units of page_size/64; 0 with umem
-constexpr field dp_ordering_1{1180, 1};  // 0x90:3 [U]
-constexpr field cd_slave_receive{1181, 1};  // 0x90:2 [KRUNDP] 0
-constexpr field cd_slave_send{1182, 1};  // 0x90:1 [KRUNDP] 0: SQ is not enabled by SEND_EN of another QP
-constexpr field cd_master{1183, 1};  // 0x90:0 [KRUNDP] 1 only if this QP posts WAIT/SEND_EN (DOCA's companion QP)
-constexpr field min_rnr_nak{1187, 5};  // 0x94:28..24 [KRUNDP] INIT2RTR: 5-bit RNR timer code sent in RNR NAKs
-constexpr field next_rcv_psn{1192, 24};  // 0x94:23..0 [KRUNDP] INIT2RTR
-constexpr field xrcd{1224, 24};  // 0x98:23..0 [KRUNDP] 0
-constexpr field cqn_rcv{1256, 24};  // 0x9c:23..0 [KRUNDP] receive CQ number; with rq_type 3 peers leave 0 or name the send CQ
-constexpr field dbr_addr{1280, 64};  // 0xa0:64 [KRUNDP] byte offset of the 8-byte QP doorbell record in dbr_umem_id
-constexpr field q_key{1344, 32};  // 0xa8:31..0 [KRUNDP] 0
-constexpr field rq_type{1381, 3};  // 0xac:26..24 [KRUNDP] 0 own RQ, 1 SRQ/RMP/XRQ, 2 CRQ (name only), 3 zero-size RQ
-constexpr field srqn_rmpn_xrqn{1384, 24};  // 0xac:23..0 [KRUNDP] for rq_type 1
-constexpr field rmsn{1416, 24};  // 0xb0:23..0 [KRUNDP] read-only
-constexpr field hw_sq_wqebb_counter{1440, 16};  // 0xb4:31..16 [KRUNDP] QUERY_QP: BBs consumed by hardware
-constexpr field sw_sq_wqebb_counter{1456, 16};  // 0xb4:15..0 [KRUNDP] QUERY_QP: producer counter seen
-constexpr field hw_rq_counter{1472, 32};  // 0xb8:31..0 [KRUNDP] QUERY_QP
-constexpr field sw_rq_counter{1504, 32};  // 0xbc:31..0 [KRUNDP] QUERY_QP
-constexpr field cgs{1583, 1};  // 0xc4:16 [KRUNDP] 0
-constexpr field cs_req{1584, 8};  // 0xc4:15..8 [KRUNDP] scatter READ/atomic results into the CQE: 0 off, 0x11 up to 32 B, 0x22 up to 64 B
-constexpr field cs_res{1592, 8};  // 0xc4:7..0 [KRUNDP] receive data into the CQE: 0 off, 1 up to 32 B, 2 up to 64 B
-constexpr field dc_access_key{1600, 64};  // 0xc8:64 [KRUNDP] DCI: 0
-constexpr field dbr_umem_valid{1667, 1};  // 0xd0:28 [KRUNDP] 1 (kernel forces)
-constexpr field dbr_umem_id{1824, 32};  // 0xe4:31..0 [RUNDP] umem holding the doorbell record
+constexpr field log_ack_req_freq = make_field(896, 4);  // 0x70:31..28 [KRUNDP] RTR2RTS: request an ACK every 2^n packets; NVSHMEM and DOCA write 0, the kernel 8
+constexpr field log_sra_max = make_field(904, 3);  // 0x70:23..21 [KRUNDP] RTR2RTS: log2 of outstanding READ/ATOMIC as requester
+constexpr field retry_count = make_field(909, 3);  // 0x70:18..16 [KRUNDP] RTR2RTS: 0..7
+constexpr field rnr_retry = make_field(912, 3);  // 0x70:15..13 [KRUNDP] RTR2RTS: 0..7, 7 = infinite
+constexpr field fre = make_field(916, 1);  // 0x70:11 [KRUNDP] fast-registration enable, 0
+constexpr field cur_rnr_retry = make_field(917, 3);  // 0x70:10..8 [KRUNDP] read-only
+constexpr field cur_retry_count = make_field(920, 3);  // 0x70:7..5 [KRUNDP] read-only
+constexpr field next_send_psn = make_field(968, 24);  // 0x78:23..0 [KRUNDP] RTR2RTS
+constexpr field log_num_dci_stream_channels = make_field(995, 5);  // 0x7c:28..24 [K] DCI streams; UCX has 4 bits, 27..24
+constexpr field cqn_snd = make_field(1000, 24);  // 0x7c:23..0 [KRUNDP] send CQ number
+constexpr field log_num_dci_errored_streams = make_field(1027, 5);  // 0x80:28..24 [K] UCX has 4 bits, 27..24
+constexpr field deth_sqpn = make_field(1032, 24);  // 0x80:23..0 [KRUNDP] 0
+constexpr field last_acked_psn = make_field(1096, 24);  // 0x88:23..0 [KRUNDP] read-only
+constexpr field ssn = make_field(1128, 24);  // 0x8c:23..0 [KRUNDP] read-only
+constexpr field log_rra_max = make_field(1160, 3);  // 0x90:23..21 [KRUNDP] INIT2RTR: log2 of outstanding READ/ATOMIC as responder
+constexpr field atomic_mode = make_field(1164, 4);  // 0x90:19..16 [KRUNDP] RST2INIT (with rae): an AtomicMode
+constexpr field rre = make_field(1168, 1);  // 0x90:15 [KRUNDP] remote read allowed
+constexpr field rwe = make_field(1169, 1);  // 0x90:14 [KRUNDP] remote write allowed
+constexpr field rae = make_field(1170, 1);  // 0x90:13 [KRUNDP] remote atomic allowed
+constexpr field page_offset = make_field(1172, 6);  // 0x90:11..6 [KRUNDP] units of page_size/64; 0 with umem
+constexpr field dp_ordering_1 = make_field(1180, 1);  // 0x90:3 [U]
+constexpr field cd_slave_receive = make_field(1181, 1);  // 0x90:2 [KRUNDP] 0
+constexpr field cd_slave_send = make_field(1182, 1);  // 0x90:1 [KRUNDP] 0: SQ is not enabled by SEND_EN of another QP
+constexpr field cd_master = make_field(1183, 1);  // 0x90:0 [KRUNDP] 1 only if this QP posts WAIT/SEND_EN (DOCA's companion QP)
+constexpr field min_rnr_nak = make_field(1187, 5);  // 0x94:28..24 [KRUNDP] INIT2RTR: 5-bit RNR timer code sent in RNR NAKs
+constexpr field next_rcv_psn = make_field(1192, 24);  // 0x94:23..0 [KRUNDP] INIT2RTR
+constexpr field xrcd = make_field(1224, 24);  // 0x98:23..0 [KRUNDP] 0
+constexpr field cqn_rcv = make_field(1256, 24);  // 0x9c:23..0 [KRUNDP] receive CQ number; with rq_type 3 peers leave 0 or name the send CQ
+constexpr field dbr_addr = make_field(1280, 64);  // 0xa0:64 [KRUNDP] byte offset of the 8-byte QP doorbell record in dbr_umem_id
+constexpr field q_key = make_field(1344, 32);  // 0xa8:31..0 [KRUNDP] 0
+constexpr field rq_type = make_field(1381, 3);  // 0xac:26..24 [KRUNDP] 0 own RQ, 1 SRQ/RMP/XRQ, 2 CRQ (name only), 3 zero-size RQ
+constexpr field srqn_rmpn_xrqn = make_field(1384, 24);  // 0xac:23..0 [KRUNDP] for rq_type 1
+constexpr field rmsn = make_field(1416, 24);  // 0xb0:23..0 [KRUNDP] read-only
+constexpr field hw_sq_wqebb_counter = make_field(1440, 16);  // 0xb4:31..16 [KRUNDP] QUERY_QP: BBs consumed by hardware
+constexpr field sw_sq_wqebb_counter = make_field(1456, 16);  // 0xb4:15..0 [KRUNDP] QUERY_QP: producer counter seen
+constexpr field hw_rq_counter = make_field(1472, 32);  // 0xb8:31..0 [KRUNDP] QUERY_QP
+constexpr field sw_rq_counter = make_field(1504, 32);  // 0xbc:31..0 [KRUNDP] QUERY_QP
+constexpr field cgs = make_field(1583, 1);  // 0xc4:16 [KRUNDP] 0
+constexpr field cs_req = make_field(1584, 8);  // 0xc4:15..8 [KRUNDP] scatter READ/atomic results into the CQE: 0 off, 0x11 up to 32 B, 0x22 up to 64 B
+constexpr field cs_res = make_field(1592, 8);  // 0xc4:7..0 [KRUNDP] receive data into the CQE: 0 off, 1 up to 32 B, 2 up to 64 B
+constexpr field dc_access_key = make_field(1600, 64);  // 0xc8:64 [KRUNDP] DCI: 0
+constexpr field dbr_umem_valid = make_field(1667, 1);  // 0xd0:28 [KRUNDP] 1 (kernel forces)
+constexpr field dbr_umem_id = make_field(1824, 32);  // 0xe4:31..0 [RUNDP] umem holding the doorbell record
 }  // namespace qpc
 
 // CREATE_QP; DPDK shows a 464-byte form with an extension, which is not needed
 namespace create_qp_in {
 constexpr uint32_t size = 272;  // bytes
-constexpr field opcode{0, 16};  // 0x00:31..16 [KRUNDPS] a Cmd
-constexpr field uid{16, 16};  // 0x00:15..0 [KRUNDPS] written by the kernel
-constexpr field vhca_tunnel_id{32, 16};  // 0x04:31..16 [R] must be 0
-constexpr field op_mod{48, 16};  // 0x04:15..0 [KRUNDPS]
-constexpr field input_qpn{72, 24};  // 0x08:23..0 [K] 0
-constexpr field opt_param_mask{128, 32};  // 0x10:31..0 [KRUNDPS] OptParam bits
-constexpr field ece{160, 32};  // 0x14:31..0 [KRUNDP] 0
+constexpr field opcode = make_field(0, 16);  // 0x00:31..16 [KRUNDPS] a Cmd
+constexpr field uid = make_field(16, 16);  // 0x00:15..0 [KRUNDPS] written by the kernel
+constexpr field vhca_tunnel_id = make_field(32, 16);  // 0x04:31..16 [R] must be 0
+constexpr field op_mod = make_field(48, 16);  // 0x04:15..0 [KRUNDPS]
+constexpr field input_qpn = make_field(72, 24);  // 0x08:23..0 [K] 0
+constexpr field opt_param_mask = make_field(128, 32);  // 0x10:31..0 [KRUNDPS] OptParam bits
+constexpr field ece = make_field(160, 32);  // 0x14:31..0 [KRUNDP] 0
 constexpr uint32_t qpc = 0x18;  // qpc: 0x18 [KRUNDPS]
-constexpr field wq_umem_offset{2048, 64};  // 0x100:64 [UNDPS] byte offset of the queues in the umem
-constexpr field wq_umem_id{2112, 32};  // 0x108:31..0 [UNDPS] umem of the queues
-constexpr field wq_umem_valid{2144, 1};  // 0x10c:31 [KRUNDPS] 1; the kernel forces it
+constexpr field wq_umem_offset = make_field(2048, 64);  // 0x100:64 [UNDPS] byte offset of the queues in the umem
+constexpr field wq_umem_id = make_field(2112, 32);  // 0x108:31..0 [UNDPS] umem of the queues
+constexpr field wq_umem_valid = make_field(2144, 1);  // 0x10c:31 [KRUNDPS] 1; the kernel forces it
 }  // namespace create_qp_in
 
 // the answer of CREATE_QP
 namespace create_qp_out {
 constexpr uint32_t size = 16;  // bytes
-constexpr field status{0, 8};  // 0x00:31..24 [KRUNDPS] a CmdStatus
-constexpr field syndrome{32, 32};  // 0x04:31..0 [KRUNDPS] firmware-specific; numeric meanings are not public (UNCONFIRMED)
-constexpr field qpn{72, 24};  // 0x08:23..0 [KRUNDPS] queue pair number
-constexpr field ece{96, 32};  // 0x0c:31..0 [KR]
+constexpr field status = make_field(0, 8);  // 0x00:31..24 [KRUNDPS] a CmdStatus
+constexpr field syndrome = make_field(32, 32);  // 0x04:31..0 [KRUNDPS] firmware-specific; numeric meanings are not public (UNCONFIRMED)
+constexpr field qpn = make_field(72, 24);  // 0x08:23..0 [KRUNDPS] queue pair number
+constexpr field ece = make_field(96, 32);  // 0x0c:31..0 [KR]
 }  // namespace create_qp_out
 
 // RST2INIT, INIT2RTR, RTR2RTS, RTS2RTS, INIT2INIT and SQERR2RTS
 namespace modify_qp_in {
 constexpr uint32_t size = 272;  // bytes
-constexpr field opcode{0, 16};  // 0x00:31..16 [KRUNDPS] a Cmd
-constexpr field uid{16, 16};  // 0x00:15..0 [KRUNDPS] written by the kernel
-constexpr field vhca_tunnel_id{32, 16};  // 0x04:31..16 [R] must be 0
-constexpr field op_mod{48, 16};  // 0x04:15..0 [KRUNDPS]
-constexpr field qpn{72, 24};  // 0x08:23..0 [KRUNDPS] queue pair number
-constexpr field opt_param_mask{128, 32};  // 0x10:31..0 [KRUNDPS] OptParam bits
-constexpr field ece{160, 32};  // 0x14:31..0 [KRUNDP] 0
+constexpr field opcode = make_field(0, 16);  // 0x00:31..16 [KRUNDPS] a Cmd
+constexpr field uid = make_field(16, 16);  // 0x00:15..0 [KRUNDPS] written by the kernel
+constexpr field vhca_tunnel_id = make_field(32, 16);  // 0x04:31..16 [R] must be 0
+constexpr field op_mod = make_field(48, 16);  // 0x04:15..0 [KRUNDPS]
+constexpr field qpn = make_field(72, 24);  // 0x08:23..0 [KRUNDPS] queue pair number
+constexpr field opt_param_mask = make_field(128, 32);  // 0x10:31..0 [KRUNDPS] OptParam bits
+constexpr field ece = make_field(160, 32);  // 0x14:31..0 [KRUNDP] 0
 constexpr uint32_t qpc = 0x18;  // qpc: 0x18 [KRUNDPS]
 }  // namespace modify_qp_in
 
 // the answer of a ModifyQpIn
 namespace modify_qp_out {
 constexpr uint32_t size = 16;  // bytes
-constexpr field status{0, 8};  // 0x00:31..24 [KRUNDPS] a CmdStatus
-constexpr field syndrome{32, 32};  // 0x04:31..0 [KRUNDPS] firmware-specific; numeric meanings are not public (UNCONFIRMED)
-constexpr field ece{96, 32};  // 0x0c:31..0 [KR]
+constexpr field status = make_field(0, 8);  // 0x00:31..24 [KRUNDPS] a CmdStatus
+constexpr field syndrome = make_field(32, 32);  // 0x04:31..0 [KRUNDPS] firmware-specific; numeric meanings are not public (UNCONFIRMED)
+constexpr field ece = make_field(96, 32);  // 0x0c:31..0 [KR]
 }  // namespace modify_qp_out
 
 // 2ERR_QP, from any state: flushes
 namespace qp2err_in {
 constexpr uint32_t size = 16;  // bytes
-constexpr field opcode{0, 16};  // 0x00:31..16 [KRUNDPS] a Cmd
-constexpr field uid{16, 16};  // 0x00:15..0 [KRUNDPS] written by the kernel
-constexpr field vhca_tunnel_id{32, 16};  // 0x04:31..16 [R] must be 0
-constexpr field op_mod{48, 16};  // 0x04:15..0 [KRUNDPS]
-constexpr field qpn{72, 24};  // 0x08:23..0 [KD] queue pair number
+constexpr field opcode = make_field(0, 16);  // 0x00:31..16 [KRUNDPS] a Cmd
+constexpr field uid = make_field(16, 16);  // 0x00:15..0 [KRUNDPS] written by the kernel
+constexpr field vhca_tunnel_id = make_field(32, 16);  // 0x04:31..16 [R] must be 0
+constexpr field op_mod = make_field(48, 16);  // 0x04:15..0 [KRUNDPS]
+constexpr field qpn = make_field(72, 24);  // 0x08:23..0 [KD] queue pair number
 }  // namespace qp2err_in
 
 // 2RST_QP, from any state: the counters go back to 0
 namespace qp2rst_in {
 constexpr uint32_t size = 16;  // bytes
-constexpr field opcode{0, 16};  // 0x00:31..16 [KRUNDPS] a Cmd
-constexpr field uid{16, 16};  // 0x00:15..0 [KRUNDPS] written by the kernel
-constexpr field vhca_tunnel_id{32, 16};  // 0x04:31..16 [R] must be 0
-constexpr field op_mod{48, 16};  // 0x04:15..0 [KRUNDPS]
-constexpr field qpn{72, 24};  // 0x08:23..0 [P] queue pair number
+constexpr field opcode = make_field(0, 16);  // 0x00:31..16 [KRUNDPS] a Cmd
+constexpr field uid = make_field(16, 16);  // 0x00:15..0 [KRUNDPS] written by the kernel
+constexpr field vhca_tunnel_id = make_field(32, 16);  // 0x04:31..16 [R] must be 0
+constexpr field op_mod = make_field(48, 16);  // 0x04:15..0 [KRUNDPS]
+constexpr field qpn = make_field(72, 24);  // 0x08:23..0 [P] queue pair number
 }  // namespace qp2rst_in
 
 // QUERY_QP
 namespace query_qp_in {
 constexpr uint32_t size = 16;  // bytes
-constexpr field opcode{0, 16};  // 0x00:31..16 [KRUNDPS] a Cmd
-constexpr field uid{16, 16};  // 0x00:15..0 [KRUNDPS] written by the kernel
-constexpr field vhca_tunnel_id{32, 16};  // 0x04:31..16 [R] must be 0
-constexpr field op_mod{48, 16};  // 0x04:15..0 [KRUNDPS]
-constexpr field qpn{72, 24};  // 0x08:23..0 [KRUNDPS] queue pair number
+constexpr field opcode = make_field(0, 16);  // 0x00:31..16 [KRUNDPS] a Cmd
+constexpr field uid = make_field(16, 16);  // 0x00:15..0 [KRUNDPS] written by the kernel
+constexpr field vhca_tunnel_id = make_field(32, 16);  // 0x04:31..16 [R] must be 0
+constexpr field op_mod = make_field(48, 16);  // 0x04:15..0 [KRUNDPS]
+constexpr field qpn = make_field(72, 24);  // 0x08:23..0 [KRUNDPS] queue pair number
 }  // namespace query_qp_in
 
 // the answer of QUERY_QP
 namespace query_qp_out {
 constexpr uint32_t size = 272;  // bytes
-constexpr field status{0, 8};  // 0x00:31..24 [KRUNDPS] a CmdStatus
-constexpr field syndrome{32, 32};  // 0x04:31..0 [KRUNDPS] firmware-specific; numeric meanings are not public (UNCONFIRMED)
-constexpr field opt_param_mask{128, 32};  // 0x10:31..0 [KRUNDPS] OptParam bits
-constexpr field ece{160, 32};  // 0x14:31..0 [K]
+constexpr field status = make_field(0, 8);  // 0x00:31..24 [KRUNDPS] a CmdStatus
+constexpr field syndrome = make_field(32, 32);  // 0x04:31..0 [KRUNDPS] firmware-specific; numeric meanings are not public (UNCONFIRMED)
+constexpr field opt_param_mask = make_field(128, 32);  // 0x10:31..0 [KRUNDPS] OptParam bits
+constexpr field ece = make_field(160, 32);  // 0x14:31..0 [K]
 constexpr uint32_t qpc = 0x18;  // qpc: 0x18 [KRUNDPS]
 }  // namespace query_qp_out
 
 // DESTROY_QP
 namespace destroy_qp_in {
 constexpr uint32_t size = 16;  // bytes
-constexpr field opcode{0, 16};  // 0x00:31..16 [KRUNDPS] a Cmd
-constexpr field uid{16, 16};  // 0x00:15..0 [KRUNDPS] written by the kernel
-constexpr field vhca_tunnel_id{32, 16};  // 0x04:31..16 [R] must be 0
-constexpr field op_mod{48, 16};  // 0x04:15..0 [KRUNDPS]
-constexpr field qpn{72, 24};  // 0x08:23..0 [KRUNDPS] queue pair number
+constexpr field opcode = make_field(0, 16);  // 0x00:31..16 [KRUNDPS] a Cmd
+constexpr field uid = make_field(16, 16);  // 0x00:15..0 [KRUNDPS] written by the kernel
+constexpr field vhca_tunnel_id = make_field(32, 16);  // 0x04:31..16 [R] must be 0
+constexpr field op_mod = make_field(48, 16);  // 0x04:15..0 [KRUNDPS]
+constexpr field qpn = make_field(72, 24);  // 0x08:23..0 [KRUNDPS] queue pair number
 }  // namespace destroy_qp_in
 
 // the memory key context
 namespace mkc {
 constexpr uint32_t size = 64;  // bytes
-constexpr field free{1, 1};  // 0x00:30 [KRUNDP] 1: allocated but unusable until UMR
-constexpr field access_mode_4_2{3, 3};  // 0x00:28..26 [KRUNDP]
-constexpr field relaxed_ordering_write{13, 1};  // 0x00:18 [KRUNDP]
-constexpr field small_fence_on_rdma_read_response{15, 1};  // 0x00:16 [KRUNDP]
-constexpr field umr_en{16, 1};  // 0x00:15 [KRUNDP]
-constexpr field a{17, 1};  // 0x00:14 [KRUNDP] remote atomic
-constexpr field rw{18, 1};  // 0x00:13 [KRUNDP] remote write
-constexpr field rr{19, 1};  // 0x00:12 [KRUNDP] remote read
-constexpr field lw{20, 1};  // 0x00:11 [KRUNDP] local write
-constexpr field lr{21, 1};  // 0x00:10 [KRUNDP] local read (kernel always sets 1)
-constexpr field access_mode_1_0{22, 2};  // 0x00:9..8 [KRUNDP] 0 PA, 1 MTT, 2 KLM, 3 KSM, 4 SW_ICM, 5 MEMIC (with the 3 high bits)
-constexpr field qpn{32, 24};  // 0x04:31..8 [KRUNDP] 0xffffff = any QP
-constexpr field mkey_7_0{56, 8};  // 0x04:7..0 [KRUNDP] variant byte chosen by software
-constexpr field length64{96, 1};  // 0x0c:31 [KRUNDP] 1: whole 64-bit space, len ignored
-constexpr field en_rinval{103, 1};  // 0x0c:24 [KRUNDP]
-constexpr field pd{104, 24};  // 0x0c:23..0 [KRUNDP]
-constexpr field start_addr{128, 64};  // 0x10:64 [KRUNDP] first VA
-constexpr field len{192, 64};  // 0x18:64 [KRUNDP] bytes
-constexpr field translations_octword_size{416, 32};  // 0x34:31..0 [KRUNDP] also crossing_target_mkey; (number of MTTs + 1)/2
-constexpr field order_read_after_write{470, 2};  // 0x38:9..8 [P]
-constexpr field relaxed_ordering_read{473, 1};  // 0x38:6 [KRNDP]
-constexpr field log_page_size{475, 5};  // 0x38:4..0 [KRUNDP] also log_entity_size; log2 page size
+constexpr field free = make_field(1, 1);  // 0x00:30 [KRUNDP] 1: allocated but unusable until UMR
+constexpr field access_mode_4_2 = make_field(3, 3);  // 0x00:28..26 [KRUNDP]
+constexpr field relaxed_ordering_write = make_field(13, 1);  // 0x00:18 [KRUNDP]
+constexpr field small_fence_on_rdma_read_response = make_field(15, 1);  // 0x00:16 [KRUNDP]
+constexpr field umr_en = make_field(16, 1);  // 0x00:15 [KRUNDP]
+constexpr field a = make_field(17, 1);  // 0x00:14 [KRUNDP] remote atomic
+constexpr field rw = make_field(18, 1);  // 0x00:13 [KRUNDP] remote write
+constexpr field rr = make_field(19, 1);  // 0x00:12 [KRUNDP] remote read
+constexpr field lw = make_field(20, 1);  // 0x00:11 [KRUNDP] local write
+constexpr field lr = make_field(21, 1);  // 0x00:10 [KRUNDP] local read (kernel always sets 1)
+constexpr field access_mode_1_0 = make_field(22, 2);  // 0x00:9..8 [KRUNDP] 0 PA, 1 MTT, 2 KLM, 3 KSM, 4 SW_ICM, 5 MEMIC (with the 3 high bits)
+constexpr field qpn = make_field(32, 24);  // 0x04:31..8 [KRUNDP] 0xffffff = any QP
+constexpr field mkey_7_0 = make_field(56, 8);  // 0x04:7..0 [KRUNDP] variant byte chosen by software
+constexpr field length64 = make_field(96, 1);  // 0x0c:31 [KRUNDP] 1: whole 64-bit space, len ignored
+constexpr field en_rinval = make_field(103, 1);  // 0x0c:24 [KRUNDP]
+constexpr field pd = make_field(104, 24);  // 0x0c:23..0 [KRUNDP]
+constexpr field start_addr = make_field(128, 64);  // 0x10:64 [KRUNDP] first VA
+constexpr field len = make_field(192, 64);  // 0x18:64 [KRUNDP] bytes
+constexpr field translations_octword_size = make_field(416, 32);  // 0x34:31..0 [KRUNDP] also crossing_target_mkey; (number of MTTs + 1)/2
+constexpr field order_read_after_write = make_field(470, 2);  // 0x38:9..8 [P]
+constexpr field relaxed_ordering_read = make_field(473, 1);  // 0x38:6 [KRNDP]
+constexpr field log_page_size = make_field(475, 5);  // 0x38:4..0 [KRUNDP] also log_entity_size; log2 page size
 }  // namespace mkc
 
 // CREATE_MKEY
 namespace create_mkey_in {
 constexpr uint32_t size = 272;  // bytes
-constexpr field opcode{0, 16};  // 0x00:31..16 [KRUNDPS] a Cmd
-constexpr field uid{16, 16};  // 0x00:15..0 [KRUNDPS] written by the kernel
-constexpr field vhca_tunnel_id{32, 16};  // 0x04:31..16 [R] must be 0
-constexpr field op_mod{48, 16};  // 0x04:15..0 [KRUNDPS]
-constexpr field pg_access{96, 1};  // 0x0c:31 [K]
-constexpr field mkey_umem_valid{97, 1};  // 0x0c:30 [KS]
+constexpr field opcode = make_field(0, 16);  // 0x00:31..16 [KRUNDPS] a Cmd
+constexpr field uid = make_field(16, 16);  // 0x00:15..0 [KRUNDPS] written by the kernel
+constexpr field vhca_tunnel_id = make_field(32, 16);  // 0x04:31..16 [R] must be 0
+constexpr field op_mod = make_field(48, 16);  // 0x04:15..0 [KRUNDPS]
+constexpr field pg_access = make_field(96, 1);  // 0x0c:31 [K]
+constexpr field mkey_umem_valid = make_field(97, 1);  // 0x0c:30 [KS]
 constexpr uint32_t mkc = 0x10;  // mkc: 0x10 [KRUNDPS]
-constexpr field translations_octword_actual_size{768, 32};  // 0x60:31..0 [KS]
-constexpr field mkey_umem_id{800, 32};  // 0x64:31..0 [S]
-constexpr field mkey_umem_offset{832, 64};  // 0x68:64 [S]
+constexpr field translations_octword_actual_size = make_field(768, 32);  // 0x60:31..0 [KS]
+constexpr field mkey_umem_id = make_field(800, 32);  // 0x64:31..0 [S]
+constexpr field mkey_umem_offset = make_field(832, 64);  // 0x68:64 [S]
 }  // namespace create_mkey_in
 
 // the answer of CREATE_MKEY
 namespace create_mkey_out {
 constexpr uint32_t size = 16;  // bytes
-constexpr field status{0, 8};  // 0x00:31..24 [KRUNDPS] a CmdStatus
-constexpr field syndrome{32, 32};  // 0x04:31..0 [KRUNDPS] firmware-specific; numeric meanings are not public (UNCONFIRMED)
-constexpr field mkey_index{72, 24};  // 0x08:23..0 [KRUNDPS] key = mkey_index << 8 | mkc.mkey_7_0
+constexpr field status = make_field(0, 8);  // 0x00:31..24 [KRUNDPS] a CmdStatus
+constexpr field syndrome = make_field(32, 32);  // 0x04:31..0 [KRUNDPS] firmware-specific; numeric meanings are not public (UNCONFIRMED)
+constexpr field mkey_index = make_field(72, 24);  // 0x08:23..0 [KRUNDPS] key = mkey_index << 8 | mkc.mkey_7_0
 }  // namespace create_mkey_out
 
 // DESTROY_MKEY
 namespace destroy_mkey_in {
 constexpr uint32_t size = 16;  // bytes
-constexpr field opcode{0, 16};  // 0x00:31..16 [KRUNDPS] a Cmd
-constexpr field uid{16, 16};  // 0x00:15..0 [KRUNDPS] written by the kernel
-constexpr field vhca_tunnel_id{32, 16};  // 0x04:31..16 [R] must be 0
-constexpr field op_mod{48, 16};  // 0x04:15..0 [KRUNDPS]
-constexpr field mkey_index{72, 24};  // 0x08:23..0 [KR] key = mkey_index << 8 | mkc.mkey_7_0
+constexpr field opcode = make_field(0, 16);  // 0x00:31..16 [KRUNDPS] a Cmd
+constexpr field uid = make_field(16, 16);  // 0x00:15..0 [KRUNDPS] written by the kernel
+constexpr field vhca_tunnel_id = make_field(32, 16);  // 0x04:31..16 [R] must be 0
+constexpr field op_mod = make_field(48, 16);  // 0x04:15..0 [KRUNDPS]
+constexpr field mkey_index = make_field(72, 24);  // 0x08:23..0 [KR] key = mkey_index << 8 | mkc.mkey_7_0
 }  // namespace destroy_mkey_in
 
 // ALLOC_PD
 namespace alloc_pd_in {
 constexpr uint32_t size = 16;  // bytes
-constexpr field opcode{0, 16};  // 0x00:31..16 [KRUNDPS] a Cmd
-constexpr field uid{16, 16};  // 0x00:15..0 [KRUNDPS] written by the kernel
-constexpr field vhca_tunnel_id{32, 16};  // 0x04:31..16 [R] must be 0
-constexpr field op_mod{48, 16};  // 0x04:15..0 [KRUNDPS]
+constexpr field opcode = make_field(0, 16);  // 0x00:31..16 [KRUNDPS] a Cmd
+constexpr field uid = make_field(16, 16);  // 0x00:15..0 [KRUNDPS] written by the kernel
+constexpr field vhca_tunnel_id = make_field(32, 16);  // 0x04:31..16 [R] must be 0
+constexpr field op_mod = make_field(48, 16);  // 0x04:15..0 [KRUNDPS]
 }  // namespace alloc_pd_in
 
 // the answer of ALLOC_PD
 namespace alloc_pd_out {
 constexpr uint32_t size = 16;  // bytes
-constexpr field status{0, 8};  // 0x00:31..24 [KRUNDPS] a CmdStatus
-constexpr field syndrome{32, 32};  // 0x04:31..0 [KRUNDPS] firmware-specific; numeric meanings are not public (UNCONFIRMED)
-constexpr field pd{72, 24};  // 0x08:23..0 [KR] protection domain number
+constexpr field status = make_field(0, 8);  // 0x00:31..24 [KRUNDPS] a CmdStatus
+constexpr field syndrome = make_field(32, 32);  // 0x04:31..0 [KRUNDPS] firmware-specific; numeric meanings are not public (UNCONFIRMED)
+constexpr field pd = make_field(72, 24);  // 0x08:23..0 [KR] protection domain number
 }  // namespace alloc_pd_out
 
 // DEALLOC_PD
 namespace dealloc_pd_in {
 constexpr uint32_t size = 16;  // bytes
-constexpr field opcode{0, 16};  // 0x00:31..16 [KRUNDPS] a Cmd
-constexpr field uid{16, 16};  // 0x00:15..0 [KRUNDPS] written by the kernel
-constexpr field vhca_tunnel_id{32, 16};  // 0x04:31..16 [R] must be 0
-constexpr field op_mod{48, 16};  // 0x04:15..0 [KRUNDPS]
-constexpr field pd{72, 24};  // 0x08:23..0 [KR] protection domain number
+constexpr field opcode = make_field(0, 16);  // 0x00:31..16 [KRUNDPS] a Cmd
+constexpr field uid = make_field(16, 16);  // 0x00:15..0 [KRUNDPS] written by the kernel
+constexpr field vhca_tunnel_id = make_field(32, 16);  // 0x04:31..16 [R] must be 0
+constexpr field op_mod = make_field(48, 16);  // 0x04:15..0 [KRUNDPS]
+constexpr field pd = make_field(72, 24);  // 0x08:23..0 [KR] protection domain number
 }  // namespace dealloc_pd_in
 
 // a umem context, followed by num_of_mtt Mtts
 namespace umem {
 constexpr uint32_t size = 32;  // bytes
-constexpr field ats{128, 1};  // 0x10:31 [K]
-constexpr field log_page_size{155, 5};  // 0x10:4..0 [KR] log2(page)-12
-constexpr field page_offset{160, 32};  // 0x14:31..0 [KR] byte offset in the first page
-constexpr field num_of_mtt{192, 64};  // 0x18:64 [KR]
+constexpr field ats = make_field(128, 1);  // 0x10:31 [K]
+constexpr field log_page_size = make_field(155, 5);  // 0x10:4..0 [KR] log2(page)-12
+constexpr field page_offset = make_field(160, 32);  // 0x14:31..0 [KR] byte offset in the first page
+constexpr field num_of_mtt = make_field(192, 64);  // 0x18:64 [KR]
 }  // namespace umem
 
 // one page address
 namespace mtt {
 constexpr uint32_t size = 8;  // bytes
-constexpr field ptag{0, 64};  // 0x00:64 [KR] page address; the low bits are the flags below
-constexpr field wr_en{62, 1};  // 0x04:1 [KR] device may write
-constexpr field rd_en{63, 1};  // 0x04:0 [KR] device may read
+constexpr field ptag = make_field(0, 64);  // 0x00:64 [KR] page address; the low bits are the flags below
+constexpr field wr_en = make_field(62, 1);  // 0x04:1 [KR] device may write
+constexpr field rd_en = make_field(63, 1);  // 0x04:0 [KR] device may read
 }  // namespace mtt
 
 // CREATE_UMEM, which only the kernel issues; Mtts follow
 namespace create_umem_in {
 constexpr uint32_t size = 48;  // bytes
-constexpr field opcode{0, 16};  // 0x00:31..16 [KRUNDPS] a Cmd
-constexpr field uid{16, 16};  // 0x00:15..0 [KRUNDPS] written by the kernel
-constexpr field vhca_tunnel_id{32, 16};  // 0x04:31..16 [R] must be 0
-constexpr field op_mod{48, 16};  // 0x04:15..0 [KRUNDPS]
+constexpr field opcode = make_field(0, 16);  // 0x00:31..16 [KRUNDPS] a Cmd
+constexpr field uid = make_field(16, 16);  // 0x00:15..0 [KRUNDPS] written by the kernel
+constexpr field vhca_tunnel_id = make_field(32, 16);  // 0x04:31..16 [R] must be 0
+constexpr field op_mod = make_field(48, 16);  // 0x04:15..0 [KRUNDPS]
 constexpr uint32_t umem = 0x10;  // umem: 0x10 [KR]
 }  // namespace create_umem_in
 
 // the answer of CREATE_UMEM
 namespace create_umem_out {
 constexpr uint32_t size = 16;  // bytes
-constexpr field status{0, 8};  // 0x00:31..24 [KRUNDPS] a CmdStatus
-constexpr field syndrome{32, 32};  // 0x04:31..0 [KRUNDPS] firmware-specific; numeric meanings are not public (UNCONFIRMED)
-constexpr field umem_id{72, 24};  // 0x08:23..0 [KR]
+constexpr field status = make_field(0, 8);  // 0x00:31..24 [KRUNDPS] a CmdStatus
+constexpr field syndrome = make_field(32, 32);  // 0x04:31..0 [KRUNDPS] firmware-specific; numeric meanings are not public (UNCONFIRMED)
+constexpr field umem_id = make_field(72, 24);  // 0x08:23..0 [KR]
 }  // namespace create_umem_out
 
 // QUERY_SPECIAL_CONTEXTS
 namespace query_special_contexts_in {
 constexpr uint32_t size = 16;  // bytes
-constexpr field opcode{0, 16};  // 0x00:31..16 [KRUNDPS] a Cmd
-constexpr field uid{16, 16};  // 0x00:15..0 [KRUNDPS] written by the kernel
-constexpr field vhca_tunnel_id{32, 16};  // 0x04:31..16 [R] must be 0
-constexpr field op_mod{48, 16};  // 0x04:15..0 [KRUNDPS]
+constexpr field opcode = make_field(0, 16);  // 0x00:31..16 [KRUNDPS] a Cmd
+constexpr field uid = make_field(16, 16);  // 0x00:15..0 [KRUNDPS] written by the kernel
+constexpr field vhca_tunnel_id = make_field(32, 16);  // 0x04:31..16 [R] must be 0
+constexpr field op_mod = make_field(48, 16);  // 0x04:15..0 [KRUNDPS]
 }  // namespace query_special_contexts_in
 
 // the answer of QUERY_SPECIAL_CONTEXTS
 namespace query_special_contexts_out {
 constexpr uint32_t size = 32;  // bytes
-constexpr field status{0, 8};  // 0x00:31..24 [KRUNDPS] a CmdStatus
-constexpr field syndrome{32, 32};  // 0x04:31..0 [KRUNDPS] firmware-specific; numeric meanings are not public (UNCONFIRMED)
-constexpr field dump_fill_mkey{64, 32};  // 0x08:31..0 [KR]
-constexpr field resd_lkey{96, 32};  // 0x0c:31..0 [KR]
-constexpr field null_mkey{128, 32};  // 0x10:31..0 [KR] valid when the capability null_mkey is set
+constexpr field status = make_field(0, 8);  // 0x00:31..24 [KRUNDPS] a CmdStatus
+constexpr field syndrome = make_field(32, 32);  // 0x04:31..0 [KRUNDPS] firmware-specific; numeric meanings are not public (UNCONFIRMED)
+constexpr field dump_fill_mkey = make_field(64, 32);  // 0x08:31..0 [KR]
+constexpr field resd_lkey = make_field(96, 32);  // 0x0c:31..0 [KR]
+constexpr field null_mkey = make_field(128, 32);  // 0x10:31..0 [KR] valid when the capability null_mkey is set
 }  // namespace query_special_contexts_out
 
 // the InfiniBand port
 namespace hca_vport_context {
 constexpr uint32_t size = 512;  // bytes
-constexpr field lid{768, 16};  // 0x60:31..16 [KS] own LID; UCX has it one word early
+constexpr field lid = make_field(768, 16);  // 0x60:31..16 [KS] own LID; UCX has it one word early
 }  // namespace hca_vport_context
 
 // QUERY_HCA_VPORT_CONTEXT
 namespace query_hca_vport_context_in {
 constexpr uint32_t size = 16;  // bytes
-constexpr field opcode{0, 16};  // 0x00:31..16 [KRUNDPS] a Cmd
-constexpr field uid{16, 16};  // 0x00:15..0 [KRUNDPS] written by the kernel
-constexpr field vhca_tunnel_id{32, 16};  // 0x04:31..16 [R] must be 0
-constexpr field op_mod{48, 16};  // 0x04:15..0 [KRUNDPS]
-constexpr field port_num{76, 4};  // 0x08:19..16 [KUS]
+constexpr field opcode = make_field(0, 16);  // 0x00:31..16 [KRUNDPS] a Cmd
+constexpr field uid = make_field(16, 16);  // 0x00:15..0 [KRUNDPS] written by the kernel
+constexpr field vhca_tunnel_id = make_field(32, 16);  // 0x04:31..16 [R] must be 0
+constexpr field op_mod = make_field(48, 16);  // 0x04:15..0 [KRUNDPS]
+constexpr field port_num = make_field(76, 4);  // 0x08:19..16 [KUS]
 }  // namespace query_hca_vport_context_in
 
 // the answer of QUERY_HCA_VPORT_CONTEXT
 namespace query_hca_vport_context_out {
 constexpr uint32_t size = 528;  // bytes
-constexpr field status{0, 8};  // 0x00:31..24 [KRUNDPS] a CmdStatus
-constexpr field syndrome{32, 32};  // 0x04:31..0 [KRUNDPS] firmware-specific; numeric meanings are not public (UNCONFIRMED)
+constexpr field status = make_field(0, 8);  // 0x00:31..24 [KRUNDPS] a CmdStatus
+constexpr field syndrome = make_field(32, 32);  // 0x04:31..0 [KRUNDPS] firmware-specific; numeric meanings are not public (UNCONFIRMED)
 constexpr uint32_t context = 0x10;  // hca_vport_context: 0x10 [KS]
 }  // namespace query_hca_vport_context_out
 
 // one entry of the GID table
 namespace roce_addr {
 constexpr uint32_t size = 32;  // bytes
-constexpr field source_l3_address{0, 128};  // 0x00:16B [KR] GID
-constexpr field vlan_valid{131, 1};  // 0x10:28 [KR]
-constexpr field vlan_id{132, 12};  // 0x10:27..16 [KR]
-constexpr field source_mac_47_32{144, 16};  // 0x10:15..0 [KR] MAC bytes 0-1
-constexpr field source_mac_31_0{160, 32};  // 0x14:31..0 [KR] MAC bytes 2-5
-constexpr field source_mac{144, 48};  // 0x12:6B [KR] MAC, network order
-constexpr field roce_l3_type{212, 4};  // 0x18:11..8 [KR]
-constexpr field roce_version{216, 8};  // 0x18:7..0 [KR] a RoceVersion
+constexpr field source_l3_address = make_field(0, 128);  // 0x00:16B [KR] GID
+constexpr field vlan_valid = make_field(131, 1);  // 0x10:28 [KR]
+constexpr field vlan_id = make_field(132, 12);  // 0x10:27..16 [KR]
+constexpr field source_mac_47_32 = make_field(144, 16);  // 0x10:15..0 [KR] MAC bytes 0-1
+constexpr field source_mac_31_0 = make_field(160, 32);  // 0x14:31..0 [KR] MAC bytes 2-5
+constexpr field source_mac = make_field(144, 48);  // 0x12:6B [KR] MAC, network order
+constexpr field roce_l3_type = make_field(212, 4);  // 0x18:11..8 [KR]
+constexpr field roce_version = make_field(216, 8);  // 0x18:7..0 [KR] a RoceVersion
 }  // namespace roce_addr
 
 // QUERY_ROCE_ADDRESS
 namespace query_roce_address_in {
 constexpr uint32_t size = 16;  // bytes
-constexpr field opcode{0, 16};  // 0x00:31..16 [KRUNDPS] a Cmd
-constexpr field uid{16, 16};  // 0x00:15..0 [KRUNDPS] written by the kernel
-constexpr field vhca_tunnel_id{32, 16};  // 0x04:31..16 [R] must be 0
-constexpr field op_mod{48, 16};  // 0x04:15..0 [KRUNDPS]
-constexpr field roce_address_index{64, 16};  // 0x08:31..16 [KR] GID index
-constexpr field vhca_port_num{92, 4};  // 0x08:3..0 [KR]
+constexpr field opcode = make_field(0, 16);  // 0x00:31..16 [KRUNDPS] a Cmd
+constexpr field uid = make_field(16, 16);  // 0x00:15..0 [KRUNDPS] written by the kernel
+constexpr field vhca_tunnel_id = make_field(32, 16);  // 0x04:31..16 [R] must be 0
+constexpr field op_mod = make_field(48, 16);  // 0x04:15..0 [KRUNDPS]
+constexpr field roce_address_index = make_field(64, 16);  // 0x08:31..16 [KR] GID index
+constexpr field vhca_port_num = make_field(92, 4);  // 0x08:3..0 [KR]
 }  // namespace query_roce_address_in
 
 // the answer of QUERY_ROCE_ADDRESS
 namespace query_roce_address_out {
 constexpr uint32_t size = 48;  // bytes
-constexpr field status{0, 8};  // 0x00:31..24 [KRUNDPS] a CmdStatus
-constexpr field syndrome{32, 32};  // 0x04:31..0 [KRUNDPS] firmware-specific; numeric meanings are not public (UNCONFIRMED)
+constexpr field status = make_field(0, 8);  // 0x00:31..24 [KRUNDPS] a CmdStatus
+constexpr field syndrome = make_field(32, 32);  // 0x04:31..0 [KRUNDPS] firmware-specific; numeric meanings are not public (UNCONFIRMED)
 constexpr uint32_t roce_address = 0x10;  // roce_addr: 0x10 [KR]
 }  // namespace query_roce_address_out
 
 // the control segment, first in every WQE
 namespace ctrl_seg {
 constexpr uint32_t size = 16;  // bytes
-constexpr field opmod{0, 8};  // 0x00:31..24 [HKNDUP] 0, or OpmodMasked32/64
-constexpr field wqe_index{8, 16};  // 0x00:23..8 [HKNDUP] 16-bit BB counter
-constexpr field opcode{24, 8};  // 0x00:7..0 [HKNDUP] an Opcode
-constexpr field qpn{32, 24};  // 0x04:31..8 [HKNDUP]
-constexpr field ds{58, 6};  // 0x04:5..0 [HKNDUP] 16-byte units of the WQE
-constexpr field signature{64, 8};  // 0x08:31..24 [HKNDUP] 0 unless wq_signature
-constexpr field dci_stream{72, 16};  // 0x08:23..8 [HK] DCI stream channel
-constexpr field fence{88, 3};  // 0x08:7..5 [HKNDUP] a FenceMode
-constexpr field completion{92, 2};  // 0x08:3..2 [HKNDUP] a CompletionMode
-constexpr field solicited{94, 1};  // 0x08:1 [HKNDUP]
-constexpr field fm_ce_se{88, 8};  // 0x08:7..0 [HKNDUP] fence, completion and solicited together
-constexpr field imm{96, 32};  // 0x0c:31..0 [HKNDUP] immediate, in network order; rkey to invalidate; UMR key
+constexpr field opmod = make_field(0, 8);  // 0x00:31..24 [HKNDUP] 0, or OpmodMasked32/64
+constexpr field wqe_index = make_field(8, 16);  // 0x00:23..8 [HKNDUP] 16-bit BB counter
+constexpr field opcode = make_field(24, 8);  // 0x00:7..0 [HKNDUP] an Opcode
+constexpr field qpn = make_field(32, 24);  // 0x04:31..8 [HKNDUP]
+constexpr field ds = make_field(58, 6);  // 0x04:5..0 [HKNDUP] 16-byte units of the WQE
+constexpr field signature = make_field(64, 8);  // 0x08:31..24 [HKNDUP] 0 unless wq_signature
+constexpr field dci_stream = make_field(72, 16);  // 0x08:23..8 [HK] DCI stream channel
+constexpr field fence = make_field(88, 3);  // 0x08:7..5 [HKNDUP] a FenceMode
+constexpr field completion = make_field(92, 2);  // 0x08:3..2 [HKNDUP] a CompletionMode
+constexpr field solicited = make_field(94, 1);  // 0x08:1 [HKNDUP]
+constexpr field fm_ce_se = make_field(88, 8);  // 0x08:7..0 [HKNDUP] fence, completion and solicited together
+constexpr field imm = make_field(96, 32);  // 0x0c:31..0 [HKNDUP] immediate, in network order; rkey to invalidate; UMR key
 }  // namespace ctrl_seg
 
 // the remote address segment
 namespace raddr_seg {
 constexpr uint32_t size = 16;  // bytes
-constexpr field raddr{0, 64};  // 0x00:64 [HKNDUP]
-constexpr field rkey{64, 32};  // 0x08:31..0 [HKNDUP]
+constexpr field raddr = make_field(0, 64);  // 0x00:64 [HKNDUP]
+constexpr field rkey = make_field(64, 32);  // 0x08:31..0 [HKNDUP]
 }  // namespace raddr_seg
 
 // a data pointer segment
 namespace data_seg {
 constexpr uint32_t size = 16;  // bytes
-constexpr field byte_count{1, 31};  // 0x00:30..0 [HKNDUP] never write 0: its meaning is UNCONFIRMED
-constexpr field inline_flag{0, 1};  // 0x00:31 [HKNDUP] 0
-constexpr field lkey{32, 32};  // 0x04:31..0 [HKNDUP]
-constexpr field addr{64, 64};  // 0x08:64 [HKNDUP]
+constexpr field byte_count = make_field(1, 31);  // 0x00:30..0 [HKNDUP] never write 0: its meaning is UNCONFIRMED
+constexpr field inline_flag = make_field(0, 1);  // 0x00:31 [HKNDUP] 0
+constexpr field lkey = make_field(32, 32);  // 0x04:31..0 [HKNDUP]
+constexpr field addr = make_field(64, 64);  // 0x08:64 [HKNDUP]
 }  // namespace data_seg
 
 // the header of inline data; the bytes follow, padded to 16
 namespace inline_seg {
 constexpr uint32_t size = 4;  // bytes
-constexpr field inline_flag{0, 1};  // 0x00:31 [HKNDUP] 1
-constexpr field byte_count{22, 10};  // 0x00:9..0 [K] the kernel masks the length with 0x3ff
+constexpr field inline_flag = make_field(0, 1);  // 0x00:31 [HKNDUP] 1
+constexpr field byte_count = make_field(22, 10);  // 0x00:9..0 [K] the kernel masks the length with 0x3ff
 }  // namespace inline_seg
 
 // the operands of ATOMIC_CS and ATOMIC_FA
 namespace atomic_seg {
 constexpr uint32_t size = 16;  // bytes
-constexpr field swap_add{0, 64};  // 0x00:64 [HKNDUP]
-constexpr field compare{64, 64};  // 0x08:64 [HKNDUP] 0 for ATOMIC_FA
+constexpr field swap_add = make_field(0, 64);  // 0x00:64 [HKNDUP]
+constexpr field compare = make_field(64, 64);  // 0x08:64 [HKNDUP] 0 for ATOMIC_FA
 }  // namespace atomic_seg
 
 // the operands of a 4-byte ATOMIC_MASKED_CS
 namespace masked_cs32_seg {
 constexpr uint32_t size = 16;  // bytes
-constexpr field swap{0, 32};  // 0x00:31..0 [NU]
-constexpr field compare{32, 32};  // 0x04:31..0 [NU]
-constexpr field swap_mask{64, 32};  // 0x08:31..0 [NU]
-constexpr field compare_mask{96, 32};  // 0x0c:31..0 [NU]
+constexpr field swap = make_field(0, 32);  // 0x00:31..0 [NU]
+constexpr field compare = make_field(32, 32);  // 0x04:31..0 [NU]
+constexpr field swap_mask = make_field(64, 32);  // 0x08:31..0 [NU]
+constexpr field compare_mask = make_field(96, 32);  // 0x0c:31..0 [NU]
 }  // namespace masked_cs32_seg
 
 // the operands of a 4-byte ATOMIC_MASKED_FA
 namespace masked_fa32_seg {
 constexpr uint32_t size = 16;  // bytes
-constexpr field add{0, 32};  // 0x00:31..0 [NU]
-constexpr field boundary{32, 32};  // 0x04:31..0 [NU]
+constexpr field add = make_field(0, 32);  // 0x00:31..0 [NU]
+constexpr field boundary = make_field(32, 32);  // 0x04:31..0 [NU]
 }  // namespace masked_fa32_seg
 
 // the first operands of an 8-byte ATOMIC_MASKED_CS
 namespace masked_cs64_seg {
 constexpr uint32_t size = 16;  // bytes
-constexpr field swap{0, 64};  // 0x00:64 [NU]
-constexpr field compare{64, 64};  // 0x08:64 [NU]
+constexpr field swap = make_field(0, 64);  // 0x00:64 [NU]
+constexpr field compare = make_field(64, 64);  // 0x08:64 [NU]
 }  // namespace masked_cs64_seg
 
 // the second operands of an 8-byte ATOMIC_MASKED_CS
 namespace masked_cs64_mask_seg {
 constexpr uint32_t size = 16;  // bytes
-constexpr field swap_mask{0, 64};  // 0x00:64 [NU]
-constexpr field compare_mask{64, 64};  // 0x08:64 [NU]
+constexpr field swap_mask = make_field(0, 64);  // 0x00:64 [NU]
+constexpr field compare_mask = make_field(64, 64);  // 0x08:64 [NU]
 }  // namespace masked_cs64_mask_seg
 
 // the operands of an 8-byte ATOMIC_MASKED_FA
 namespace masked_fa64_seg {
 constexpr uint32_t size = 16;  // bytes
-constexpr field add{0, 64};  // 0x00:64 [NU]
-constexpr field boundary{64, 64};  // 0x08:64 [NU]
+constexpr field add = make_field(0, 64);  // 0x00:64 [NU]
+constexpr field boundary = make_field(64, 64);  // 0x08:64 [NU]
 }  // namespace masked_fa64_seg
 
 // what a WAIT waits for
 namespace wait_seg {
 constexpr uint32_t size = 16;  // bytes
-constexpr field max_index{64, 32};  // 0x08:31..0 [D]
-constexpr field cqn{96, 32};  // 0x0c:31..0 [D]
+constexpr field max_index = make_field(64, 32);  // 0x08:31..0 [D]
+constexpr field cqn = make_field(96, 32);  // 0x0c:31..0 [D]
 }  // namespace wait_seg
 
 // the value stored in a doorbell register; shaped like the start of a control segment
 namespace doorbell {
 constexpr uint32_t size = 8;  // bytes
-constexpr field wqe_index{8, 16};  // 0x00:23..8 [RKNDUA] form 1: index of the last WQE; form 2: next free index
-constexpr field opcode{24, 8};  // 0x00:7..0 [RKNDUA] form 2: 0
-constexpr field qpn{32, 24};  // 0x04:31..8 [RKNDUA]
-constexpr field ds{58, 6};  // 0x04:5..0 [RKNDUA] form 2: 0
+constexpr field wqe_index = make_field(8, 16);  // 0x00:23..8 [RKNDUA] form 1: index of the last WQE; form 2: next free index
+constexpr field opcode = make_field(24, 8);  // 0x00:7..0 [RKNDUA] form 2: 0
+constexpr field qpn = make_field(32, 24);  // 0x04:31..8 [RKNDUA]
+constexpr field ds = make_field(58, 6);  // 0x04:5..0 [RKNDUA] form 2: 0
 }  // namespace doorbell
 
 // the doorbell record of a QP
 namespace qp_dbr {
 constexpr uint32_t size = 8;  // bytes
-constexpr field recv_counter{16, 16};  // 0x00:15..0 [RKNDUA] next free receive WQE
-constexpr field send_counter{48, 16};  // 0x04:15..0 [RKNDUA] next free BB
+constexpr field recv_counter = make_field(16, 16);  // 0x00:15..0 [RKNDUA] next free receive WQE
+constexpr field send_counter = make_field(48, 16);  // 0x04:15..0 [RKNDUA] next free BB
 }  // namespace qp_dbr
 
 // the doorbell record of a CQ
 namespace cq_dbr {
 constexpr uint32_t size = 8;  // bytes
-constexpr field set_ci{8, 24};  // 0x00:23..0 [KR] consumer index
-constexpr field arm_sn{34, 2};  // 0x04:29..28 [KR] arm sequence
-constexpr field arm_solicited{39, 1};  // 0x04:24 [KR] 1: solicited completions only
-constexpr field arm_ci{40, 24};  // 0x04:23..0 [KR] consumer index
+constexpr field set_ci = make_field(8, 24);  // 0x00:23..0 [KR] consumer index
+constexpr field arm_sn = make_field(34, 2);  // 0x04:29..28 [KR] arm sequence
+constexpr field arm_solicited = make_field(39, 1);  // 0x04:24 [KR] 1: solicited completions only
+constexpr field arm_ci = make_field(40, 24);  // 0x04:23..0 [KR] consumer index
 }  // namespace cq_dbr
 
 // a completion
 namespace cqe {
 constexpr uint32_t size = 64;  // bytes
-constexpr field wqe_id{16, 16};  // 0x00:15..0 [HKNDUP]
-constexpr field ml_path{136, 8};  // 0x10:23..16 [HKNDUP]
-constexpr field slid{176, 16};  // 0x14:15..0 [HKNDUP] responder
-constexpr field flags_rqpn{192, 32};  // 0x18:31..0 [HKNDUP] responder
-constexpr field srqn_uidx{256, 32};  // 0x20:31..0 [HKNDUP] cqe_version 1: user_index
-constexpr field imm{288, 32};  // 0x24:31..0 [HKNDUP] immediate, invalidated key or P_Key
-constexpr field byte_cnt{352, 32};  // 0x2c:31..0 [HKNDUP] READ: bytes read; receive: bytes received
-constexpr field timestamp{384, 64};  // 0x30:64 [HKNDUP]
-constexpr field send_opcode{448, 8};  // 0x38:31..24 [HKNDUP] Opcode of the WQE
-constexpr field qpn{456, 24};  // 0x38:23..0 [HKNDUP]
-constexpr field wqe_counter{480, 16};  // 0x3c:31..16 [HKNDUP] index of the first BB of the WQE
-constexpr field signature{496, 8};  // 0x3c:15..8 [HKNDUP]
-constexpr field opcode{504, 4};  // 0x3c:7..4 [HKNDUP] a CqeOpcode
-constexpr field format{508, 2};  // 0x3c:3..2 [HKNDUP] 1: 32 bytes inline; 2: 64 bytes inline; 3: compressed
-constexpr field solicited{510, 1};  // 0x3c:1 [HKNDUP]
-constexpr field owner{511, 1};  // 0x3c:0 [HKNDUP] its value in collapsed mode is UNCONFIRMED
-constexpr field op_own{504, 8};  // 0x3c:7..0 [HKNDUP] opcode, format, solicited and owner together
+constexpr field wqe_id = make_field(16, 16);  // 0x00:15..0 [HKNDUP]
+constexpr field ml_path = make_field(136, 8);  // 0x10:23..16 [HKNDUP]
+constexpr field slid = make_field(176, 16);  // 0x14:15..0 [HKNDUP] responder
+constexpr field flags_rqpn = make_field(192, 32);  // 0x18:31..0 [HKNDUP] responder
+constexpr field srqn_uidx = make_field(256, 32);  // 0x20:31..0 [HKNDUP] cqe_version 1: user_index
+constexpr field imm = make_field(288, 32);  // 0x24:31..0 [HKNDUP] immediate, invalidated key or P_Key
+constexpr field byte_cnt = make_field(352, 32);  // 0x2c:31..0 [HKNDUP] READ: bytes read; receive: bytes received
+constexpr field timestamp = make_field(384, 64);  // 0x30:64 [HKNDUP]
+constexpr field send_opcode = make_field(448, 8);  // 0x38:31..24 [HKNDUP] Opcode of the WQE
+constexpr field qpn = make_field(456, 24);  // 0x38:23..0 [HKNDUP]
+constexpr field wqe_counter = make_field(480, 16);  // 0x3c:31..16 [HKNDUP] index of the first BB of the WQE
+constexpr field signature = make_field(496, 8);  // 0x3c:15..8 [HKNDUP]
+constexpr field opcode = make_field(504, 4);  // 0x3c:7..4 [HKNDUP] a CqeOpcode
+constexpr field format = make_field(508, 2);  // 0x3c:3..2 [HKNDUP] 1: 32 bytes inline; 2: 64 bytes inline; 3: compressed
+constexpr field solicited = make_field(510, 1);  // 0x3c:1 [HKNDUP]
+constexpr field owner = make_field(511, 1);  // 0x3c:0 [HKNDUP] its value in collapsed mode is UNCONFIRMED
+constexpr field op_own = make_field(504, 8);  // 0x3c:7..0 [HKNDUP] opcode, format, solicited and owner together
 }  // namespace cqe
 
 // an error completion: opcode ReqErr or RespErr
 namespace err_cqe {
 constexpr uint32_t size = 64;  // bytes
-constexpr field srqn_uidx{256, 32};  // 0x20:31..0 [HKNDUP] cqe_version 1: user_index
-constexpr field byte_cnt{352, 32};  // 0x2c:31..0 [P]
-constexpr field hw_err_synd{416, 8};  // 0x34:31..24 [HKNDUP]
-constexpr field hw_synd_type{424, 8};  // 0x34:23..16 [HKNDUP]
-constexpr field vendor_err_synd{432, 8};  // 0x34:15..8 [HKNDUP] mostly private
-constexpr field syndrome{440, 8};  // 0x34:7..0 [HKNDUP] a Syndrome
-constexpr field send_opcode{448, 8};  // 0x38:31..24 [HKNDUP] Opcode of the WQE
-constexpr field qpn{456, 24};  // 0x38:23..0 [HKNDUP]
-constexpr field wqe_counter{480, 16};  // 0x3c:31..16 [HKNDUP] index of the first BB of the WQE
-constexpr field signature{496, 8};  // 0x3c:15..8 [HKNDUP]
-constexpr field opcode{504, 4};  // 0x3c:7..4 [HKNDUP] a CqeOpcode
-constexpr field format{508, 2};  // 0x3c:3..2 [HKNDUP] 1: 32 bytes inline; 2: 64 bytes inline; 3: compressed
-constexpr field solicited{510, 1};  // 0x3c:1 [HKNDUP]
-constexpr field owner{511, 1};  // 0x3c:0 [HKNDUP] its value in collapsed mode is UNCONFIRMED
-constexpr field op_own{504, 8};  // 0x3c:7..0 [HKNDUP] opcode, format, solicited and owner together
+constexpr field srqn_uidx = make_field(256, 32);  // 0x20:31..0 [HKNDUP] cqe_version 1: user_index
+constexpr field byte_cnt = make_field(352, 32);  // 0x2c:31..0 [P]
+constexpr field hw_err_synd = make_field(416, 8);  // 0x34:31..24 [HKNDUP]
+constexpr field hw_synd_type = make_field(424, 8);  // 0x34:23..16 [HKNDUP]
+constexpr field vendor_err_synd = make_field(432, 8);  // 0x34:15..8 [HKNDUP] mostly private
+constexpr field syndrome = make_field(440, 8);  // 0x34:7..0 [HKNDUP] a Syndrome
+constexpr field send_opcode = make_field(448, 8);  // 0x38:31..24 [HKNDUP] Opcode of the WQE
+constexpr field qpn = make_field(456, 24);  // 0x38:23..0 [HKNDUP]
+constexpr field wqe_counter = make_field(480, 16);  // 0x3c:31..16 [HKNDUP] index of the first BB of the WQE
+constexpr field signature = make_field(496, 8);  // 0x3c:15..8 [HKNDUP]
+constexpr field opcode = make_field(504, 4);  // 0x3c:7..4 [HKNDUP] a CqeOpcode
+constexpr field format = make_field(508, 2);  // 0x3c:3..2 [HKNDUP] 1: 32 bytes inline; 2: 64 bytes inline; 3: compressed
+constexpr field solicited = make_field(510, 1);  // 0x3c:1 [HKNDUP]
+constexpr field owner = make_field(511, 1);  // 0x3c:0 [HKNDUP] its value in collapsed mode is UNCONFIRMED
+constexpr field op_own = make_field(504, 8);  // 0x3c:7..0 [HKNDUP] opcode, format, solicited and owner together
 }  // namespace err_cqe
 
 }  // namespace prm

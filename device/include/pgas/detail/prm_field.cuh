@@ -25,52 +25,55 @@ typedef unsigned long long uint64_t;
 namespace pgas {
 namespace prm {
 
-// The place of one value. Bits count from the most significant bit of the first byte.
-struct field {
-    uint32_t off;    // bits
-    uint32_t width;  // bits
+// The place of one value: bits from the most significant bit of the first byte, shifted left by 8, and the number of
+// bits. It is a scalar because device code may use the value of a scalar constant of a namespace, but not an object.
+enum class field : uint32_t {};
 
-    // The same field of a struct that lies `bytes` into the buffer.
-    PGAS_PRM_FN constexpr field at(uint32_t bytes) const { return field{off + 8 * bytes, width}; }
-    // Offset of the 32-bit word that holds the field (of the first one, for 64 bits).
-    PGAS_PRM_FN constexpr uint32_t word() const { return off / 32 * 4; }
-    // Offset of the first byte.
-    PGAS_PRM_FN constexpr uint32_t byte() const { return off / 8; }
-    // Distance of the lowest bit from bit 0 of the word, in host order.
-    PGAS_PRM_FN constexpr uint32_t shift() const { return 32 - off % 32 - width; }
-    // Largest value.
-    PGAS_PRM_FN constexpr uint64_t max() const { return width >= 64 ? ~0ull : (1ull << width) - 1; }
-};
+PGAS_PRM_FN constexpr field make_field(uint32_t first_bit, uint32_t width) {
+    return static_cast<field>(first_bit << 8 | width);
+}
+PGAS_PRM_FN constexpr uint32_t first_bit(field f) { return static_cast<uint32_t>(f) >> 8; }
+PGAS_PRM_FN constexpr uint32_t width(field f) { return static_cast<uint32_t>(f) & 0xff; }
+// The same field of a struct that lies `bytes` into the buffer.
+PGAS_PRM_FN constexpr field at(field f, uint32_t bytes) { return make_field(first_bit(f) + 8 * bytes, width(f)); }
+// Offset of the first byte.
+PGAS_PRM_FN constexpr uint32_t byte_of(field f) { return first_bit(f) / 8; }
+// Offset of the 32-bit word that holds the field.
+PGAS_PRM_FN constexpr uint32_t word_of(field f) { return first_bit(f) / 32 * 4; }
+// Distance of the lowest bit from bit 0 of the word, in host order.
+PGAS_PRM_FN constexpr uint32_t shift_of(field f) { return 32 - first_bit(f) % 32 - width(f); }
+// Largest value.
+PGAS_PRM_FN constexpr uint64_t max_of(field f) { return width(f) >= 64 ? ~0ull : (1ull << width(f)) - 1; }
 
 // The value, moved to its bits of the word in host order. Bits that do not fit are cut off: counters wrap.
 PGAS_PRM_FN constexpr uint32_t place(field f, uint32_t value) {
-    return (value & static_cast<uint32_t>(f.max())) << f.shift();
+    return (value & static_cast<uint32_t>(max_of(f))) << shift_of(f);
 }
 
 // The value of a field, from its word in host order.
 PGAS_PRM_FN constexpr uint32_t extract(field f, uint32_t word) {
-    return (word >> f.shift()) & static_cast<uint32_t>(f.max());
+    return (word >> shift_of(f)) & static_cast<uint32_t>(max_of(f));
 }
 
 // Reads a number of up to 32 bits, or of 64.
 PGAS_PRM_FN constexpr uint64_t get(const uint8_t* buffer, field f) {
-    const uint8_t* p = buffer + (f.width == 64 ? f.byte() : f.word());
+    const uint8_t* p = buffer + (width(f) == 64 ? byte_of(f) : word_of(f));
     uint64_t word = 0;
-    for (uint32_t i = 0; i < (f.width == 64 ? 8u : 4u); i++) word = word << 8 | p[i];
-    return f.width == 64 ? word : extract(f, static_cast<uint32_t>(word));
+    for (uint32_t i = 0; i < (width(f) == 64 ? 8u : 4u); i++) word = word << 8 | p[i];
+    return width(f) == 64 ? word : extract(f, static_cast<uint32_t>(word));
 }
 
 // Writes a number of up to 32 bits, or of 64, and leaves every other bit alone. Returns false, and writes nothing,
 // when the value is wider than the field.
 [[nodiscard]] PGAS_PRM_FN constexpr bool set(uint8_t* buffer, field f, uint64_t value) {
-    if (value > f.max()) return false;
-    if (f.width == 64) {
-        for (uint32_t i = 0; i < 8; i++) buffer[f.byte() + i] = static_cast<uint8_t>(value >> (56 - 8 * i));
+    if (value > max_of(f)) return false;
+    if (width(f) == 64) {
+        for (uint32_t i = 0; i < 8; i++) buffer[byte_of(f) + i] = static_cast<uint8_t>(value >> (56 - 8 * i));
         return true;
     }
-    uint8_t* p = buffer + f.word();
-    const uint32_t mask = static_cast<uint32_t>(f.max()) << f.shift();
-    const uint32_t bits = static_cast<uint32_t>(value) << f.shift();
+    uint8_t* p = buffer + word_of(f);
+    const uint32_t mask = static_cast<uint32_t>(max_of(f)) << shift_of(f);
+    const uint32_t bits = static_cast<uint32_t>(value) << shift_of(f);
     for (uint32_t i = 0; i < 4; i++) {
         const uint32_t down = 24 - 8 * i;
         p[i] = static_cast<uint8_t>((p[i] & ~(mask >> down)) | (bits >> down));

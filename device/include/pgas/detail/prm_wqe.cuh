@@ -24,8 +24,8 @@ PGAS_PRM_FN seg seg_of(uint32_t w0, uint32_t w1, uint32_t w2, uint32_t w3) {
 }
 
 PGAS_PRM_FN seg seg_of(uint64_t first, uint64_t second) {
-    return seg_of(static_cast<uint32_t>(first >> 32), static_cast<uint32_t>(first),
-                  static_cast<uint32_t>(second >> 32), static_cast<uint32_t>(second));
+    return seg_of(static_cast<uint32_t>(first >> 32), static_cast<uint32_t>(first), static_cast<uint32_t>(second >> 32),
+                  static_cast<uint32_t>(second));
 }
 
 // The byte ctrl_seg.fm_ce_se.
@@ -72,9 +72,7 @@ PGAS_PRM_FN seg masked_cs32(uint32_t swap, uint32_t compare, uint32_t swap_mask,
 
 // The operands of an 8-byte ATOMIC_MASKED_CS: two segments.
 PGAS_PRM_FN seg masked_cs64(uint64_t swap, uint64_t compare) { return seg_of(swap, compare); }
-PGAS_PRM_FN seg masked_cs64_mask(uint64_t swap_mask, uint64_t compare_mask) {
-    return seg_of(swap_mask, compare_mask);
-}
+PGAS_PRM_FN seg masked_cs64_mask(uint64_t swap_mask, uint64_t compare_mask) { return seg_of(swap_mask, compare_mask); }
 
 // The operands of ATOMIC_MASKED_FA. Carries do not cross a bit that is set in boundary; 0 is an ordinary addition.
 PGAS_PRM_FN seg masked_fa32(uint32_t add, uint32_t boundary) { return seg_of(add, boundary, 0u, 0u); }
@@ -90,16 +88,14 @@ PGAS_PRM_FN uint64_t doorbell_value(uint32_t next_index, uint32_t qpn) {
     return static_cast<uint64_t>(bswap32(w1)) << 32 | bswap32(w0);
 }
 
-// The send word of a QP's doorbell record, at byte qp_dbr::send_counter.word().
+// The send word of a QP's doorbell record, at byte word_of(qp_dbr::send_counter).
 PGAS_PRM_FN be32 send_dbr(uint32_t next_index) { return bswap32(place(qp_dbr::send_counter, next_index)); }
 
 // What the last word of a CQE says. A poller loads the 32 bits at byte `cqe_status_word` once, because the counter
 // and the opcode must belong together.
-constexpr uint32_t cqe_status_word = cqe::wqe_counter.word();
+constexpr uint32_t cqe_status_word = word_of(cqe::wqe_counter);
 PGAS_PRM_FN constexpr uint32_t cqe_counter(uint32_t word) { return extract(cqe::wqe_counter, word); }
-PGAS_PRM_FN constexpr cqe_opcode cqe_op(uint32_t word) {
-    return static_cast<cqe_opcode>(extract(cqe::opcode, word));
-}
+PGAS_PRM_FN constexpr cqe_opcode cqe_op(uint32_t word) { return static_cast<cqe_opcode>(extract(cqe::opcode, word)); }
 
 }  // namespace prm
 }  // namespace pgas
