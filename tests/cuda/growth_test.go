@@ -48,7 +48,7 @@ func TestReportRoundTrip(t *testing.T) {
 	require.Equal(t, c, back)
 
 	_, _, err = parseReport("# nvcc 1.2.3\nput sm_90 1 2\n")
-	require.ErrorContains(t, err, "want 8 columns, have 2")
+	require.ErrorContains(t, err, "want 8 columns, have 4")
 	_, _, err = parseReport("put sm_90 1 2 3 4 5 6\n")
 	require.ErrorContains(t, err, "no line with the version")
 }
