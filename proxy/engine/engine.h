@@ -31,7 +31,8 @@ void pgas_engine_free(pgas_engine* e);
 
 // put: returns when src may be reused. put_nbi differs only for registered sources, which stay in use until quiet.
 uint32_t pgas_engine_put(pgas_engine* e, uint64_t dst, const void* src, uint64_t n, uint32_t pe, uint64_t timeout_ns);
-uint32_t pgas_engine_put_nbi(pgas_engine* e, uint64_t dst, const void* src, uint64_t n, uint32_t pe, uint64_t timeout_ns);
+uint32_t pgas_engine_put_nbi(pgas_engine* e, uint64_t dst, const void* src, uint64_t n, uint32_t pe,
+                             uint64_t timeout_ns);
 uint32_t pgas_engine_get(pgas_engine* e, void* dst, uint64_t src, uint64_t n, uint32_t pe, uint64_t timeout_ns);
 uint32_t pgas_engine_put_signal(pgas_engine* e, uint64_t dst, const void* src, uint64_t n, uint64_t word, int add,
                                 uint64_t value, uint32_t pe, uint64_t timeout_ns);

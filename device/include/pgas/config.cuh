@@ -30,15 +30,15 @@
 // by name and leaves the layout hash of these headers in the module as `name_pgas_layout_hash`, which the host compares
 // with its own before the first launch.
 #if defined(PGAS_CUDA)
-#define PGAS_KERNEL(name) \
-    extern "C" {          \
+#define PGAS_KERNEL(name)                                                              \
+    extern "C" {                                                                       \
     __device__ unsigned long long name##_pgas_layout_hash = ::pgas::wire::layout_hash; \
     }
 #elif defined(PGAS_SOFTGPU)
 #undef PGAS_KERNEL
-#define PGAS_KERNEL(name) \
-    SIMT_KERNEL(name)     \
-    extern "C" {          \
+#define PGAS_KERNEL(name)                                                   \
+    SIMT_KERNEL(name)                                                       \
+    extern "C" {                                                            \
     unsigned long long name##_pgas_layout_hash = ::pgas::wire::layout_hash; \
     }
 #endif

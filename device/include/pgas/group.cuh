@@ -25,9 +25,7 @@ PGAS_DEVICE thread_group thread() { return {}; }
 
 namespace detail {
 PGAS_DEVICE uint32_t block_threads() { return blockDim.x * blockDim.y * blockDim.z; }
-PGAS_DEVICE uint32_t thread_in_block() {
-    return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
-}
+PGAS_DEVICE uint32_t thread_in_block() { return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z); }
 }  // namespace detail
 
 // The warp of the caller. The last warp of a block may have fewer than 32 threads.

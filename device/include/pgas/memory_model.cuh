@@ -23,15 +23,15 @@ enum class scope { gpu, system };
 
 #if defined(PGAS_CUDA)
 
-#define PGAS_LD_(NAME, SEM, SCOPE_WORD, TYPE, PTX, REG)                                                      \
-    PGAS_DEVICE TYPE NAME(const TYPE* p) {                                                                   \
-        TYPE v;                                                                                              \
-        asm volatile("ld." SEM "." SCOPE_WORD "." PTX " %0, [%1];" : "=" REG(v) : "l"(p) : "memory");        \
-        return v;                                                                                            \
+#define PGAS_LD_(NAME, SEM, SCOPE_WORD, TYPE, PTX, REG)                                               \
+    PGAS_DEVICE TYPE NAME(const TYPE* p) {                                                            \
+        TYPE v;                                                                                       \
+        asm volatile("ld." SEM "." SCOPE_WORD "." PTX " %0, [%1];" : "=" REG(v) : "l"(p) : "memory"); \
+        return v;                                                                                     \
     }
-#define PGAS_ST_(NAME, SEM, SCOPE_WORD, TYPE, PTX, REG)                                                      \
-    PGAS_DEVICE void NAME(TYPE* p, TYPE v) {                                                                 \
-        asm volatile("st." SEM "." SCOPE_WORD "." PTX " [%0], %1;" ::"l"(p), REG(v) : "memory");             \
+#define PGAS_ST_(NAME, SEM, SCOPE_WORD, TYPE, PTX, REG)                                          \
+    PGAS_DEVICE void NAME(TYPE* p, TYPE v) {                                                     \
+        asm volatile("st." SEM "." SCOPE_WORD "." PTX " [%0], %1;" ::"l"(p), REG(v) : "memory"); \
     }
 
 namespace ptx {
@@ -170,8 +170,6 @@ PGAS_DEVICE uint64_t now_ns() {
 
 PGAS_DEVICE void pause() { asm volatile("nanosleep.u32 32;"); }
 
-PGAS_DEVICE uint32_t bswap32(uint32_t v) { return __byte_perm(v, 0, 0x0123); }
-
 // Nobody sleeps on a bell on hardware.
 PGAS_DEVICE void notify_own() {}
 PGAS_DEVICE void notify_peer(uint64_t) {}
@@ -254,7 +252,8 @@ PGAS_DEVICE void raise_release(uint64_t* p, uint64_t v) {
 }
 PGAS_DEVICE void clear_bits_release(uint64_t* p, uint64_t bits) { __atomic_fetch_and(p, ~bits, __ATOMIC_RELEASE); }
 PGAS_DEVICE void add_release_system(uint64_t* p, uint64_t v) { __atomic_fetch_add(p, v, __ATOMIC_RELEASE); }
-// An exchange rather than a store: it is a full barrier on every CPU, so the look at the bell that follows cannot pass it.
+// An exchange rather than a store: it is a full barrier on every CPU, so the look at the bell that follows cannot pass
+// it.
 PGAS_DEVICE void signal_store(uint64_t* p, uint64_t v) { __atomic_exchange_n(p, v, __ATOMIC_SEQ_CST); }
 
 PGAS_DEVICE void fence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
@@ -293,8 +292,6 @@ PGAS_DEVICE void pause() {
 #endif
 }
 
-PGAS_DEVICE uint32_t bswap32(uint32_t v) { return __builtin_bswap32(v); }
-
 // Wakes waiters of this PE that sleep on its bell.
 PGAS_DEVICE void notify_own() {
 #if defined(PGAS_SOFTGPU)
@@ -327,10 +324,6 @@ PGAS_DEVICE void copy(void* dst, const void* src, uint64_t n, uint32_t rank, uin
 }
 
 #endif
-
-PGAS_DEVICE uint64_t bswap64(uint64_t v) {
-    return uint64_t(bswap32(uint32_t(v))) << 32 | bswap32(uint32_t(v >> 32));
-}
 
 }  // namespace mm
 }  // namespace pgas

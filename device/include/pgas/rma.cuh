@@ -63,9 +63,9 @@ PGAS_DEVICE status nic_put(context c, place dst, const void* src, uint64_t bytes
     status s;
     if (u) {
         signal_target target = nic_signal(c, pe, *u, sig);
-        s = post_transfer(c, q, pe, op, op_rdma_write, t, &target, &end);
+        s = post_transfer(c, q, pe, op, prm::opcode::rdma_write, t, &target, &end);
     } else {
-        s = post_transfer(c, q, pe, op, op_rdma_write, t, nullptr, &end);
+        s = post_transfer(c, q, pe, op, prm::opcode::rdma_write, t, nullptr, &end);
     }
     if (s != status::ok || !blocking || bytes <= max_inline) return s;
     return wait_completed(c, q, pe, op, end);
@@ -113,9 +113,9 @@ PGAS_DEVICE status nic_get(context c, void* dst, place src, uint64_t bytes, uint
     if (!to.ok) return refuse(c, wire::op::get, pe, dst, bytes);
     wire::queue* q = queue_of(c, pe);
     uint64_t end = 0;
-    status s = post_transfer(c, q, pe, wire::op::get, op_rdma_read,
-                             {src.offset, peer_of(c.w, pe)->rkey[src.seg], nullptr, to.lkey, to.iova, bytes}, nullptr,
-                             &end);
+    status s =
+        post_transfer(c, q, pe, wire::op::get, prm::opcode::rdma_read,
+                      {src.offset, peer_of(c.w, pe)->rkey[src.seg], nullptr, to.lkey, to.iova, bytes}, nullptr, &end);
     if (s != status::ok || !blocking) return s;
     return wait_completed(c, q, pe, wire::op::get, end);
 }

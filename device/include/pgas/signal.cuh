@@ -19,12 +19,18 @@ struct comparison {
 
     PGAS_DEVICE bool holds(uint64_t v) const {
         switch (what) {
-            case kind::eq: return v == value;
-            case kind::ne: return v != value;
-            case kind::gt: return v > value;
-            case kind::ge: return v >= value;
-            case kind::lt: return v < value;
-            default: return v <= value;
+            case kind::eq:
+                return v == value;
+            case kind::ne:
+                return v != value;
+            case kind::gt:
+                return v > value;
+            case kind::ge:
+                return v >= value;
+            case kind::lt:
+                return v < value;
+            default:
+                return v <= value;
         }
     }
 };

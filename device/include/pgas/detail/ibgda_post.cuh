@@ -36,9 +36,9 @@ PGAS_DEVICE void write_signal(wqe_writer w, const signal_target& s) {
 // Posts a WRITE (or READ) of any length > 0 and, when sig is not null, a signal behind it on the same queue. Pieces are
 // posted in reservations of at most a ring each; the order of a queue is kept across them. *end is the index behind the
 // last WQE posted so far, also on failure, so that a caller can wait for what was issued.
-PGAS_DEVICE status post_transfer(context c, wire::queue* q, uint32_t pe, wire::op op, uint32_t opcode,
+PGAS_DEVICE status post_transfer(context c, wire::queue* q, uint32_t pe, wire::op op, prm::opcode opcode,
                                  const transfer_range& t, const signal_target* sig, uint64_t* end) {
-    bool inlined = opcode == op_rdma_write && t.bytes <= max_inline;
+    bool inlined = opcode == prm::opcode::rdma_write && t.bytes <= max_inline;
     uint64_t pieces = inlined ? 1 : (t.bytes + q->max_msg - 1) / q->max_msg;
     uint64_t sent = 0;
     for (uint64_t piece = 0; piece < pieces;) {
@@ -65,7 +65,7 @@ PGAS_DEVICE status post_transfer(context c, wire::queue* q, uint32_t pe, wire::o
             write_signal({q, base + batch}, *sig);
             sig = nullptr;
         }
-        if (opcode == op_rdma_read) mm::raise_release(&q->reads, base + blocks);
+        if (opcode == prm::opcode::rdma_read) mm::raise_release(&q->reads, base + blocks);
         s = submit(c, q, pe, op, base, blocks);
         if (s != status::ok) return s;
         *end = base + blocks;
@@ -83,7 +83,7 @@ PGAS_DEVICE status post_transfer(context c, wire::queue* q, uint32_t pe, wire::o
 
 // Posts a signal alone.
 PGAS_DEVICE status post_signal(context c, wire::queue* q, uint32_t pe, const signal_target& sig, uint64_t* end) {
-    return post_transfer(c, q, pe, wire::op::signal, op_rdma_write, {0, 0, nullptr, 0, 0, 0}, &sig, end);
+    return post_transfer(c, q, pe, wire::op::signal, prm::opcode::rdma_write, {0, 0, nullptr, 0, 0, 0}, &sig, end);
 }
 
 // Reads n bytes (1, 2, 4 or 8) of a remote word into a register, through one of the queue's sink slots.
@@ -98,7 +98,7 @@ PGAS_DEVICE status fetch_value(context c, wire::queue* q, uint32_t pe, uint64_t 
     });
     if (got != status::ok) return got;
     uint64_t end = 0;
-    status r = post_transfer(c, q, pe, wire::op::get, op_rdma_read,
+    status r = post_transfer(c, q, pe, wire::op::get, prm::opcode::rdma_read,
                              {remote, rkey, nullptr, q->sink_lkey, q->sink + s * 8, n}, nullptr, &end);
     if (r == status::ok) r = wait_completed(c, q, pe, wire::op::get, end);
     // After a failure the NIC may still write the slot: leave it taken, the queue has failed or will.
@@ -109,7 +109,8 @@ PGAS_DEVICE status fetch_value(context c, wire::queue* q, uint32_t pe, uint64_t 
     return status::ok;
 }
 
-// Orders later WQEs behind earlier READs, which a later WRITE may otherwise overtake. Everything else is in order already.
+// Orders later WQEs behind earlier READs, which a later WRITE may otherwise overtake. Everything else is in order
+// already.
 PGAS_DEVICE status fence_queue(context c, wire::queue* q, uint32_t pe) {
     uint64_t reads = mm::ld_acquire<mm::scope::gpu>(&q->reads);
     if (reads <= mm::ld_acquire<mm::scope::gpu>(&q->completed)) return status::ok;

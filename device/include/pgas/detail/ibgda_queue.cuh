@@ -21,7 +21,7 @@ PGAS_DEVICE uint64_t slot(const wire::queue* q, uint64_t index) {
 // Marks the queue as failed and tells the host, once. Later calls on the queue return the same status at once.
 PGAS_DEVICE status fail_queue(context c, wire::queue* q, uint32_t pe, wire::op op, status s, uint64_t index,
                               uint64_t waited_ns) {
-    uint32_t old = mm::cas(&q->error, 0, static_cast<uint32_t>(s));
+    uint32_t old = mm::cas(&q->error, 0u, static_cast<uint32_t>(s));
     if (old != 0) return static_cast<status>(old);
     record_first(c.w, s, op, pe, c.index, [&](wire::status_record* r) {
         r->qpn = q->qpn;
@@ -33,17 +33,18 @@ PGAS_DEVICE status fail_queue(context c, wire::queue* q, uint32_t pe, wire::op o
 
 // An error CQE. In a collapsed CQ a later flush overwrites the first cause, so the syndrome is what is left of it.
 PGAS_DEVICE status fail_completion(context c, wire::queue* q, uint32_t pe, wire::op op, uint64_t index) {
-    uint32_t old = mm::cas(&q->error, 0, static_cast<uint32_t>(status::completion_error));
+    uint32_t old = mm::cas(&q->error, 0u, static_cast<uint32_t>(status::completion_error));
     if (old != 0) return static_cast<status>(old);
-    uint32_t syndromes = mm::bswap32(mm::ld_relaxed<mm::scope::system>(cqe_word(q, cqe_syndromes)));
-    uint32_t op_qpn = mm::bswap32(mm::ld_relaxed<mm::scope::system>(cqe_word(q, cqe_opcode_qpn)));
+    namespace cqe = prm::err_cqe;
+    uint32_t syndromes = prm::bswap32(mm::ld_relaxed<mm::scope::system>(cqe_word(q, prm::word_of(cqe::syndrome))));
+    uint32_t opcode = prm::bswap32(mm::ld_relaxed<mm::scope::system>(cqe_word(q, prm::word_of(cqe::send_opcode))));
     record_first(c.w, status::completion_error, op, pe, c.index, [&](wire::status_record* r) {
         r->qpn = q->qpn;
         r->wqe_index = index;
-        r->opcode = op_qpn >> 24;
-        r->syndrome = syndromes & 0xff;
-        r->vendor_syndrome = (syndromes >> 8) & 0xff;
-        r->hw_syndrome = syndromes >> 24;
+        r->opcode = prm::extract(cqe::send_opcode, opcode);
+        r->syndrome = prm::extract(cqe::syndrome, syndromes);
+        r->vendor_syndrome = prm::extract(cqe::vendor_err_synd, syndromes);
+        r->hw_syndrome = prm::extract(cqe::hw_err_synd, syndromes);
     });
     return status::completion_error;
 }
@@ -53,7 +54,7 @@ PGAS_DEVICE status fail_completion(context c, wire::queue* q, uint32_t pe, wire:
 PGAS_DEVICE uint32_t completed_span(const wire::queue* q, uint16_t counter) {
     uint64_t ctrl = mm::ld_relaxed<mm::scope::system>(reinterpret_cast<const uint64_t*>(slot(q, counter)));
     if (ctrl_index(ctrl) != counter) return 1;
-    return (ctrl_ds(ctrl) + 3) / 4;
+    return prm::bbs(ctrl_ds(ctrl));
 }
 
 // Looks at the CQE once: moves `completed`, or latches an error. The opcode is looked at every time.
@@ -63,11 +64,11 @@ PGAS_DEVICE status poll(context c, wire::queue* q, uint32_t pe, wire::op op) {
     // Acquire before the CQE is read: this CQE is then no older than the one that `completed` came from, so the
     // 16-bit difference below is never negative.
     uint64_t seen = mm::ld_acquire<mm::scope::gpu>(&q->completed);
-    uint32_t word = mm::bswap32(mm::ld_acquire<mm::scope::system>(cqe_word(q, cqe_counter_opcode)));
-    uint32_t opcode = (word >> 4) & 0xf;
-    uint16_t counter = uint16_t(word >> 16);
-    if (opcode == cqe_invalid) return status::ok;  // nothing has ever completed
-    if (opcode == cqe_requester_error || opcode == cqe_responder_error) {
+    uint32_t word = prm::bswap32(mm::ld_acquire<mm::scope::system>(cqe_word(q, prm::cqe_status_word)));
+    prm::cqe_opcode what = prm::cqe_op(word);
+    uint16_t counter = uint16_t(prm::cqe_counter(word));
+    if (what == prm::cqe_opcode::invalid) return status::ok;  // nothing has ever completed
+    if (what != prm::cqe_opcode::req) {
         return fail_completion(c, q, pe, op, seen + uint16_t(counter - uint16_t(seen)));
     }
     uint16_t delta = uint16_t(counter + completed_span(q, counter) - uint16_t(seen));
@@ -127,8 +128,8 @@ PGAS_DEVICE status submit_at(context c, wire::queue* q, uint32_t pe, wire::op op
     uint64_t end = base + n;
     bool later_poster = mm::ld_relaxed<mm::scope::gpu>(&q->reserved) > end;
     if (!later_poster || end - mm::ld_relaxed<mm::scope::gpu>(&q->rung) > max_unrung) {
-        mm::st_release<S>(send_counter(q), mm::bswap32(uint32_t(end & 0xffff)));
-        mm::st_doorbell_release<S>(reinterpret_cast<uint64_t*>(q->db), doorbell(q->qpn, end));
+        mm::st_release<S>(send_counter(q), prm::send_dbr(uint32_t(end)));
+        mm::st_doorbell_release<S>(reinterpret_cast<uint64_t*>(q->db), prm::doorbell_value(uint32_t(end), q->qpn));
         mm::st_relaxed<mm::scope::gpu>(&q->rung, end);
     }
     mm::st_release<mm::scope::gpu>(&q->ready, end);
