@@ -128,18 +128,15 @@ PGAS_DEVICE uint32_t cas_system(uint32_t* p, uint32_t expected, uint32_t desired
 
 // Raises *p to at least v. Release, GPU scope.
 PGAS_DEVICE void raise_release(uint64_t* p, uint64_t v) {
-    uint64_t old;
-    asm volatile("atom.max.release.gpu.u64 %0, [%1], %2;" : "=l"(old) : "l"(p), "l"(v) : "memory");
+    asm volatile("red.max.release.gpu.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
 }
 // Clears bits of *p. Release, GPU scope.
 PGAS_DEVICE void clear_bits_release(uint64_t* p, uint64_t bits) {
-    uint64_t old;
-    asm volatile("atom.and.release.gpu.b64 %0, [%1], %2;" : "=l"(old) : "l"(p), "l"(~bits) : "memory");
+    asm volatile("red.and.release.gpu.b64 [%0], %1;" ::"l"(p), "l"(~bits) : "memory");
 }
 // Adds to a signal word of this or a peer GPU. Release, system scope.
 PGAS_DEVICE void add_release_system(uint64_t* p, uint64_t v) {
-    uint64_t old;
-    asm volatile("atom.add.release.sys.u64 %0, [%1], %2;" : "=l"(old) : "l"(p), "l"(v) : "memory");
+    asm volatile("red.add.release.sys.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
 }
 // Stores a signal word. Release, system scope.
 PGAS_DEVICE void signal_store(uint64_t* p, uint64_t v) { ptx::st_release_sys(p, v); }
