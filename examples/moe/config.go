@@ -112,15 +112,15 @@ func (c Config) check(pes int) error {
 	must(c.TopK >= 1, "topk must be >= 1; you have %d", c.TopK)
 	must(c.TopK <= maxTopK, "topk must be <= %d; you have %d", maxTopK, c.TopK)
 	must(c.TopK <= c.Experts, "topk must be <= experts; you have topk %d of %d experts", c.TopK, c.Experts)
-	must(c.FFN >= ffnStep && c.FFN%ffnStep == 0 && c.FFN <= 64*ffnStep,
-		"ffn must be a multiple of %d and <= %d; you have %d", ffnStep, 64*ffnStep, c.FFN)
+	must(c.FFN >= ffnStep && c.FFN%ffnStep == 0 && c.FFN <= 16*ffnStep,
+		"ffn must be a multiple of %d and <= %d; you have %d", ffnStep, 16*ffnStep, c.FFN)
 	must(c.Iters >= 1, "iters must be >= 1; you have %d", c.Iters)
 	must(c.Warmup >= 0, "warmup must be >= 0; you have %d", c.Warmup)
 	must(c.Routing == "all" || slices.Contains(routings, c.Routing),
 		"routing must be one of %s or all; you have %q", strings.Join(routings, ", "), c.Routing)
 	must(c.Grid.Blocks >= 1 && c.Grid.Blocks <= 65535, "blocks must be >= 1 and <= 65535; you have %d", c.Grid.Blocks)
-	must(c.Grid.Threads >= warpSize && c.Grid.Threads <= 1024 && c.Grid.Threads%warpSize == 0,
-		"threads must be a multiple of %d and <= 1024; you have %d", warpSize, c.Grid.Threads)
+	must(c.Grid.Threads >= warpSize && c.Grid.Threads <= 512 && c.Grid.Threads%warpSize == 0,
+		"threads must be a multiple of %d and <= 512; you have %d", warpSize, c.Grid.Threads)
 	must(c.Context >= 1, "contexts must be >= 1; you have %d", c.Context)
 	return errors.Join(errs...)
 }

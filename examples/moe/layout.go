@@ -77,7 +77,7 @@ func newLayout(c Config, pes int) (Layout, error) {
 	define(&l.W2, "expert weights, second layer", "local experts x ffn x hidden x 2 B", l.LocalExperts, w, 1)
 	define(&l.RowTable, "row table", "2 x rows x 4 B", 1, max(roundUp(l.MaxRows*4, 16), 16), parities)
 	define(&l.Begin, "pair begins", "2 x (experts + 1) x 4 B", 1, roundUp((l.Pairs+1)*4, 16), parities)
-	define(&l.Counters, "issue counters", "3 x experts x 16 B", 3*l.Pairs, 16, 1)
+	define(&l.Counters, "issue counters", "2 x experts x 16 B", 2*l.Pairs, 16, 1)
 	define(&l.Fault, "fault word", "64 B", 4, 16, 1)
 	return l, l.place()
 }
