@@ -345,7 +345,7 @@ PGAS_DEVICE bool send_entry(const generation& r, uint32_t t, uint32_t k) {
 
 }  // namespace
 
-extern "C" __global__ void __launch_bounds__(512)
+extern "C" __global__ void __launch_bounds__(512, 1)
     moe_dispatch_send(pgas::world w, uint8_t* base, uint64_t* signals, plan p, uint64_t gen, uint32_t n_tokens) {
     generation r = generation_of(w, base, signals, p, gen);
     count_tokens(r, n_tokens);
@@ -385,7 +385,7 @@ PGAS_DEVICE uint32_t scan_counts(const generation& r) {
 
 // One block. Waits for the counts of all (local expert, source PE) pairs and lists the rows: all rows of an expert are
 // neighbours, ordered by source PE. The tokens stay in their slots.
-extern "C" __global__ void __launch_bounds__(512)
+extern "C" __global__ void __launch_bounds__(512, 1)
     moe_dispatch_receive(pgas::world w, uint8_t* base, uint64_t* signals, plan p, uint64_t gen) {
     generation r = generation_of(w, base, signals, p, gen);
     __shared__ uint32_t rows;
@@ -462,7 +462,7 @@ PGAS_DEVICE void lane_outputs(const plan& p, const uint16_t* h, const uint16_t* 
 
 // Each warp runs one row at a time through its expert: hidden -> ffn, ReLU, ffn -> hidden. The result is written where
 // combine sends it from.
-extern "C" __global__ void __launch_bounds__(512)
+extern "C" __global__ void __launch_bounds__(512, 1)
     moe_mlp(pgas::world w, uint8_t* base, uint64_t* signals, plan p, uint64_t gen) {
     __shared__ float partial[max_warps][lanes][inner + 1];
     __shared__ uint16_t hidden[max_warps][max_ffn];
@@ -548,7 +548,7 @@ PGAS_DEVICE bool send_row(const generation& r, uint32_t i) {
 
 }  // namespace
 
-extern "C" __global__ void __launch_bounds__(512)
+extern "C" __global__ void __launch_bounds__(512, 1)
     moe_combine_send(pgas::world w, uint8_t* base, uint64_t* signals, plan p, uint64_t gen) {
     generation r = generation_of(w, base, signals, p, gen);
     uint32_t* begin = r.begin();
@@ -598,7 +598,7 @@ PGAS_DEVICE void combine_token(const generation& r, uint32_t t) {
 }  // namespace
 
 // Ends when every expert's flag has come and everything that this PE sent in earlier halves is complete (rule R).
-extern "C" __global__ void __launch_bounds__(512)
+extern "C" __global__ void __launch_bounds__(512, 1)
     moe_combine_receive(pgas::world w, uint8_t* base, uint64_t* signals, plan p, uint64_t gen, uint32_t n_tokens) {
     generation r = generation_of(w, base, signals, p, gen);
     bool ok = true;
