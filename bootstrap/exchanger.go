@@ -8,7 +8,7 @@ import "context"
 // collective, so every PE must call them in the same order, and one at a time.
 //
 // A collective call that fails on one PE fails the job: every PE gets the same first cause, from this call or its
-// next, and no later call succeeds. Errors match ErrPeerLost, ErrAborted, ErrTimeout, ErrMismatch or ErrClosed of
+// next, and no later call succeeds. Only a call whose context has ended before it begins does nothing. Errors match ErrPeerLost, ErrAborted, ErrTimeout, ErrMismatch or ErrClosed of
 // package errs.
 type Exchanger interface {
 	// Rank is this PE, 0..Size-1.

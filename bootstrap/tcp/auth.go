@@ -106,3 +106,8 @@ func handshakeFrame(k kind, job uint64, payload any) *frame {
 	}
 	return &frame{version: frameVersion, kind: k, job: job, payload: b}
 }
+
+// welcomed checks the hub's proof.
+func (h *hello) welcomed(key, hubNonce, proof []byte) bool {
+	return hmac.Equal(proof, h.welcomeMAC(key, hubNonce))
+}
