@@ -24,7 +24,8 @@ struct context {
     PGAS_DEVICE uint32_t my_pe() const { return w->my_pe; }
     PGAS_DEVICE uint32_t n_pes() const { return w->n_pes; }
 
-    // The same context with another deadline. 0 means none; an abort of the job still ends every wait.
+    // The same context with another deadline. 0 means none; an abort of the job still ends every wait. A timeout on
+    // such a context is left to the caller: it is not recorded for the host.
     PGAS_DEVICE context with_timeout_ns(uint64_t ns) const { return {w, index, ns}; }
 };
 

@@ -101,14 +101,12 @@ PGAS_DEVICE status wait_until(context c, const uint64_t* sig, comparison cmp, ui
         },
         &waited);
     if (value) *value = seen;
-    if (s == status::timeout) {
-        detail::record_first(c.w, s, wire::op::wait, c.w->my_pe, c.index, [&](wire::status_record* r) {
-            r->address = reinterpret_cast<uint64_t>(sig);
-            r->expected = cmp.value;
-            r->seen = seen;
-            r->waited_ns = waited;
-        });
-    }
+    detail::record_timeout(c, s, wire::op::wait, c.w->my_pe, [&](wire::status_record* r) {
+        r->address = reinterpret_cast<uint64_t>(sig);
+        r->expected = cmp.value;
+        r->seen = seen;
+        r->waited_ns = waited;
+    });
     return s;
 }
 

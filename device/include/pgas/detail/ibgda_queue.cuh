@@ -101,12 +101,10 @@ PGAS_DEVICE status reserve(context c, wire::queue* q, uint32_t pe, wire::op op, 
             return done(status::ok);
         },
         &waited);
-    if (s == status::timeout) {
-        record_first(c.w, s, op, pe, c.index, [&](wire::status_record* r) {
-            r->qpn = q->qpn;
-            r->waited_ns = waited;
-        });
-    }
+    record_timeout(c, s, op, pe, [&](wire::status_record* r) {
+        r->qpn = q->qpn;
+        r->waited_ns = waited;
+    });
     return s;
 }
 
@@ -154,14 +152,12 @@ PGAS_DEVICE status wait_completed(context c, wire::queue* q, uint32_t pe, wire::
             return mm::ld_acquire<mm::scope::gpu>(&q->completed) >= end ? done(status::ok) : pending();
         },
         &waited);
-    if (s == status::timeout) {
-        record_first(c.w, s, op, pe, c.index, [&](wire::status_record* r) {
-            r->qpn = q->qpn;
-            r->wqe_index = end;
-            r->seen = mm::ld_relaxed<mm::scope::gpu>(&q->completed);
-            r->waited_ns = waited;
-        });
-    }
+    record_timeout(c, s, op, pe, [&](wire::status_record* r) {
+        r->qpn = q->qpn;
+        r->wqe_index = end;
+        r->seen = mm::ld_relaxed<mm::scope::gpu>(&q->completed);
+        r->waited_ns = waited;
+    });
     return s;
 }
 

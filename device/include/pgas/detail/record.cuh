@@ -26,6 +26,13 @@ PGAS_DEVICE void record_first(const wire::world* w, status s, wire::op op, uint3
     mm::st_release<mm::scope::system>(&r->state, 2u);
 }
 
+// Records a timeout, unless the caller chose a deadline of its own: then it expects timeouts and handles them.
+template <class Fill>
+PGAS_DEVICE void record_timeout(context c, status s, wire::op op, uint32_t peer, Fill fill) {
+    if (s != status::timeout || c.timeout_ns != c.w->timeout_ns) return;
+    record_first(c.w, s, op, peer, c.index, fill);
+}
+
 // Records a refused argument and returns status::invalid.
 PGAS_DEVICE status refuse(context c, wire::op op, uint32_t pe, const void* address, uint64_t length) {
     record_first(c.w, status::invalid, op, pe, c.index, [&](wire::status_record* r) {
