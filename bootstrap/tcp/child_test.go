@@ -1,5 +1,178 @@
 package tcp
 
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pgas-go/pgas/internal/errs"
+)
+
+// The test binary is its own child program: with childMarker set it is one PE that does as its orders say.
 const childMarker = "PGAS_TEST_CHILD"
 
-func childMain() int { return 0 }
+// childMain joins the job and follows orders: "wait" enters a barrier, "held" does so later, "watch" waits for Watch, "abort" aborts and exits at once, "exit" exits without Close.
+func childMain() int {
+	rank, _ := strconv.Atoi(os.Getenv("PGAS_TEST_RANK"))
+	size, _ := strconv.Atoi(os.Getenv("PGAS_TEST_SIZE"))
+	step, _ := time.ParseDuration(os.Getenv("PGAS_TEST_STEP"))
+	o := options(rank, size, os.Getenv("PGAS_TEST_ROOT"))
+	o.StepTimeout = step
+	x, err := Connect(context.Background(), o)
+	if err != nil {
+		fmt.Println("failed:", err)
+		return 1
+	}
+	fmt.Println("joined")
+	switch os.Getenv(childMarker) {
+	case "wait":
+		err = x.Barrier(context.Background())
+	case "held":
+		time.Sleep(300 * time.Millisecond) // SIGSTOP comes meanwhile
+		err = x.Barrier(context.Background())
+	case "watch":
+		<-x.Watch()
+		err = x.Cause()
+	case "abort":
+		x.Abort(fmt.Errorf("out of registers: %w", errs.ErrNotSupported))
+		os.Exit(7)
+	case "exit":
+		os.Exit(0)
+	}
+	if err != nil {
+		fmt.Println("failed:", err, "| lost:", errors.Is(err, errs.ErrPeerLost), "| timeout:", errors.Is(err, errs.ErrTimeout),
+			"| unsupported:", errors.Is(err, errs.ErrNotSupported))
+		return 1
+	}
+	if err := x.Close(); err != nil {
+		fmt.Println("failed:", err)
+		return 1
+	}
+	fmt.Println("closed")
+	return 0
+}
+
+type child struct {
+	cmd *exec.Cmd
+	out *bufio.Scanner
+}
+
+// children starts one process per order and waits until all have joined.
+func children(t *testing.T, root string, step time.Duration, orders ...string) []*child {
+	t.Helper()
+	var all []*child
+	for rank, order := range orders {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), childMarker+"="+order, "PGAS_TEST_RANK="+strconv.Itoa(rank),
+			"PGAS_TEST_SIZE="+strconv.Itoa(len(orders)), "PGAS_TEST_ROOT="+root, "PGAS_TEST_STEP="+step.String())
+		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+		cmd.Stderr = os.Stderr
+		pipe, err := cmd.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, cmd.Start())
+		t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+		all = append(all, &child{cmd, bufio.NewScanner(pipe)})
+	}
+	for rank, c := range all {
+		require.Equal(t, "joined", c.line(), "PE %d", rank)
+	}
+	return all
+}
+
+func (c *child) line() string {
+	if !c.out.Scan() {
+		return io.EOF.Error()
+	}
+	return c.out.Text()
+}
+
+func TestKilledPEIsNamedOnAllOthersAtOnce(t *testing.T) {
+	for _, victim := range []int{0, 2} {
+		all := children(t, freeRoot(t, "127.0.0.1"), 30*time.Second, "watch", "wait", "watch", "wait")
+		time.Sleep(50 * time.Millisecond)
+		began := time.Now()
+		require.NoError(t, all[victim].cmd.Process.Kill())
+		for pe, c := range all {
+			if pe == victim {
+				continue
+			}
+			line := c.line()
+			require.Contains(t, line, fmt.Sprintf("peer lost: PE %d on 127.0.0.1", victim), "PE %d", pe)
+			require.Contains(t, line, "lost: true")
+		}
+		require.Less(t, time.Since(began), 2*time.Second)
+	}
+}
+
+func TestExitWithoutCloseIsALoss(t *testing.T) {
+	all := children(t, freeRoot(t, "127.0.0.1"), 30*time.Second, "watch", "exit", "wait")
+	for _, pe := range []int{0, 2} {
+		require.Contains(t, all[pe].line(), "peer lost: PE 1 on 127.0.0.1: its process ended without leaving the job (pid ")
+	}
+}
+
+func TestAbortThenExitReachesAll(t *testing.T) {
+	for _, aborter := range []int{0, 1} {
+		orders := []string{"watch", "watch", "wait"}
+		orders[aborter] = "abort"
+		all := children(t, freeRoot(t, "127.0.0.1"), 30*time.Second, orders...)
+		for pe, c := range all {
+			if pe != aborter {
+				line := c.line()
+				require.Contains(t, line, fmt.Sprintf("job aborted by PE %d: out of registers: not supported", aborter))
+				require.Contains(t, line, "unsupported: true")
+			}
+		}
+	}
+}
+
+// A stopped PE is slow, not dead: nothing happens before the deadline, and it takes part again when it goes on.
+func TestStoppedPEIsSlowNotDead(t *testing.T) {
+	all := startStopped(t, freeRoot(t, "127.0.0.1"), 20*time.Second, 2)
+	time.Sleep(1500 * time.Millisecond)
+	require.NoError(t, all[2].cmd.Process.Signal(syscall.SIGCONT))
+	for _, c := range all {
+		require.Equal(t, "closed", c.line())
+	}
+}
+
+func TestStoppedPEIsNamedAtTheDeadline(t *testing.T) {
+	all := startStopped(t, freeRoot(t, "127.0.0.1"), time.Second, 2)
+	for pe, c := range all[:2] {
+		line := c.line()
+		require.Contains(t, line, "2 of 3 PEs, missing: 2", "PE %d", pe)
+		require.Contains(t, line, "timeout: true")
+	}
+	require.NoError(t, all[2].cmd.Process.Signal(syscall.SIGCONT))
+	require.Contains(t, all[2].line(), "missing: 2", "the late PE learns it too")
+}
+
+func TestStoppedRootIsNamedAtTheDeadline(t *testing.T) {
+	all := startStopped(t, freeRoot(t, "127.0.0.1"), time.Second, 0)
+	for _, c := range all[1:] {
+		line := c.line()
+		require.Contains(t, line, "PE 0, which carries the messages, is silent")
+		require.Contains(t, line, "timeout: true")
+	}
+}
+
+// startStopped starts three PEs that enter a barrier, one of which is stopped before it does: it is held in front
+// of the barrier by the "held" order until SIGSTOP has arrived.
+func startStopped(t *testing.T, root string, step time.Duration, stopped int) []*child {
+	t.Helper()
+	orders := []string{"wait", "wait", "wait"}
+	orders[stopped] = "held"
+	all := children(t, root, step, orders...)
+	require.NoError(t, all[stopped].cmd.Process.Signal(syscall.SIGSTOP))
+	return all
+}

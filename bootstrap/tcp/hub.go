@@ -45,7 +45,6 @@ type hub struct {
 	started  bool
 	closing  bool
 	failed   []byte // the encoded failure frame, nil while the job lives
-	failure  error
 	boot     alarm
 	step     step
 	changed  chan struct{} // closed and renewed at each change that close waits for
@@ -222,7 +221,6 @@ func (h *hub) fail(cause error) {
 	}
 	h.boot.stop()
 	h.step.alarm.stop()
-	h.failure = cause
 	h.failed = h.frame(kindFail, 0, 0, encodeCause(cause))
 	var sent []<-chan struct{}
 	for _, m := range h.members {
@@ -286,38 +284,27 @@ func (h *hub) waitUntil(limit time.Duration, condition func() bool) bool {
 	}
 }
 
+// stays says whether the member is still in the job. PE 0 itself does not count: it is the one that closes.
+func (m *member) stays() bool { return m != nil && m.rank != 0 && !m.left && !m.gone }
+
+func (h *hub) allGone() bool { return !slices.ContainsFunc(h.members, (*member).stays) }
+
 // close ends the hub: at once if all have left, after a while if they do not. The error names those who stayed.
 func (h *hub) close() error {
 	var err error
-	allGone := func() bool {
-		return !slices.ContainsFunc(h.members, func(m *member) bool { return m != nil && !m.left && !m.gone })
-	}
-	if !h.waitUntil(h.opt.StepTimeout, func() bool { return allGone() || h.failed != nil }) {
+	if !h.waitUntil(h.opt.StepTimeout, func() bool { return h.allGone() || h.failed != nil }) {
 		h.mu.Lock()
-		stay := &errs.TimeoutError{Op: "close", After: h.opt.StepTimeout, Size: h.opt.Size}
+		late := &errs.TimeoutError{Op: "close", After: h.opt.StepTimeout, Size: h.opt.Size}
 		for _, m := range h.members {
-			if m != nil && !m.left && !m.gone {
-				stay.Missing = append(stay.Missing, m.rank)
+			if m.stays() {
+				late.Missing = append(late.Missing, m.rank)
 			}
 		}
-		err = stay
+		err = late
 		h.fail(h.lost(h.members[0], errLeft))
 		h.mu.Unlock()
 	}
-	h.mu.Lock()
-	failed := h.failed != nil
-	h.mu.Unlock()
-	if failed {
-		h.waitUntil(absentTimeout, func() bool { return h.started || h.allTold() })
-		h.mu.Lock()
-		for _, m := range h.members {
-			if m != nil {
-				m.out.shutdown()
-			}
-		}
-		h.mu.Unlock()
-		h.waitUntil(lingerTimeout, allGone)
-	}
+	h.linger()
 	h.mu.Lock()
 	h.closing = true
 	h.boot.stop()
@@ -335,6 +322,25 @@ func (h *hub) close() error {
 	h.mu.Unlock()
 	h.wg.Wait()
 	return err
+}
+
+// linger keeps a failed hub up until the members have read the cause, and PEs that are still to come have got it too.
+func (h *hub) linger() {
+	h.mu.Lock()
+	failed, untilBoot := h.failed != nil, time.Until(h.boot.at)
+	h.mu.Unlock()
+	if !failed {
+		return
+	}
+	h.waitUntil(min(absentTimeout, untilBoot), func() bool { return h.started || h.allTold() })
+	h.mu.Lock()
+	for _, m := range h.members {
+		if m != nil {
+			m.out.shutdown()
+		}
+	}
+	h.mu.Unlock()
+	h.waitUntil(lingerTimeout, h.allGone)
 }
 
 // allTold says whether every PE has got the cause of a failed start, or has had the chance to.
