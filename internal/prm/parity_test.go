@@ -107,6 +107,8 @@ func TestMlx5dvParity(t *testing.T) {
 	if err != nil {
 		t.Skipf("no C compiler: %v [install gcc]", err)
 	}
+	_, err = os.ReadFile("testdata/mlx5dv.c") // so that `go test` reruns this when the file changes
+	require.NoError(t, err)
 	program := filepath.Join(t.TempDir(), "mlx5dv")
 	out, err := exec.Command(cc, "-Wall", "-Werror", "testdata/mlx5dv.c", "-o", program).CombinedOutput()
 	require.NoError(t, err, "%s", out)

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -38,11 +39,25 @@ func compilers(t *testing.T) []string {
 // build compiles one C++ file with every warning an error and returns the program.
 func build(t *testing.T, compiler, source string) string {
 	t.Helper()
+	readInputs(t, source)
 	program := filepath.Join(t.TempDir(), "program")
 	cmd := exec.Command(compiler, "-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-I", includeDir, source, "-o", program)
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s: %s", compiler, out)
 	return program
+}
+
+// readInputs reads what the compiler will read: `go test` keeps a result until a file that the test itself opened
+// changes.
+func readInputs(t *testing.T, source string) {
+	t.Helper()
+	headers, err := filepath.Glob(includeDir + "/pgas/detail/*.cuh")
+	require.NoError(t, err)
+	require.NotEmpty(t, headers)
+	for _, path := range append(headers, source) {
+		_, err := os.ReadFile(path)
+		require.NoError(t, err)
+	}
 }
 
 // TestCxxVectors compares what the device headers build with the same bytes that Go is held to.

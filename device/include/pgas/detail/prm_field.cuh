@@ -55,12 +55,27 @@ PGAS_PRM_FN constexpr uint32_t extract(field f, uint32_t word) {
     return (word >> shift_of(f)) & static_cast<uint32_t>(max_of(f));
 }
 
+// Big-endian words, a byte at a time so that they are constant expressions and need no alignment. Compilers make one
+// load or store and a byte swap of them.
+PGAS_PRM_FN constexpr uint32_t load_word(const uint8_t* p) {
+    return static_cast<uint32_t>(p[0]) << 24 | static_cast<uint32_t>(p[1]) << 16 | static_cast<uint32_t>(p[2]) << 8 |
+           p[3];
+}
+
+PGAS_PRM_FN constexpr void store_word(uint8_t* p, uint32_t word) {
+    p[0] = static_cast<uint8_t>(word >> 24);
+    p[1] = static_cast<uint8_t>(word >> 16);
+    p[2] = static_cast<uint8_t>(word >> 8);
+    p[3] = static_cast<uint8_t>(word);
+}
+
 // Reads a number of up to 32 bits, or of 64.
 PGAS_PRM_FN constexpr uint64_t get(const uint8_t* buffer, field f) {
-    const uint8_t* p = buffer + (width(f) == 64 ? byte_of(f) : word_of(f));
-    uint64_t word = 0;
-    for (uint32_t i = 0; i < (width(f) == 64 ? 8u : 4u); i++) word = word << 8 | p[i];
-    return width(f) == 64 ? word : extract(f, static_cast<uint32_t>(word));
+    if (width(f) == 64) {
+        const uint8_t* p = buffer + byte_of(f);
+        return static_cast<uint64_t>(load_word(p)) << 32 | load_word(p + 4);
+    }
+    return extract(f, load_word(buffer + word_of(f)));
 }
 
 // Writes a number of up to 32 bits, or of 64, and leaves every other bit alone. Returns false, and writes nothing,
@@ -68,16 +83,13 @@ PGAS_PRM_FN constexpr uint64_t get(const uint8_t* buffer, field f) {
 [[nodiscard]] PGAS_PRM_FN constexpr bool set(uint8_t* buffer, field f, uint64_t value) {
     if (value > max_of(f)) return false;
     if (width(f) == 64) {
-        for (uint32_t i = 0; i < 8; i++) buffer[byte_of(f) + i] = static_cast<uint8_t>(value >> (56 - 8 * i));
+        store_word(buffer + byte_of(f), static_cast<uint32_t>(value >> 32));
+        store_word(buffer + byte_of(f) + 4, static_cast<uint32_t>(value));
         return true;
     }
     uint8_t* p = buffer + word_of(f);
     const uint32_t mask = static_cast<uint32_t>(max_of(f)) << shift_of(f);
-    const uint32_t bits = static_cast<uint32_t>(value) << shift_of(f);
-    for (uint32_t i = 0; i < 4; i++) {
-        const uint32_t down = 24 - 8 * i;
-        p[i] = static_cast<uint8_t>((p[i] & ~(mask >> down)) | (bits >> down));
-    }
+    store_word(p, (load_word(p) & ~mask) | static_cast<uint32_t>(value) << shift_of(f));
     return true;
 }
 
