@@ -9,7 +9,7 @@ import (
 )
 
 // LayoutHash is FNV-1a of the table's canonical text. The C++ header has the same value.
-const LayoutHash uint64 = 0x61c083110149d3a0
+const LayoutHash uint64 = 0xe2bc8f9c4ee63f51
 
 // Be32 holds a big-endian value: its bytes in memory are in network order.
 type Be32 uint32
@@ -118,6 +118,7 @@ const (
 	OpWait      Op = 5
 	OpFence     Op = 6
 	OpQuiet     Op = 7
+	OpAtomic    Op = 8
 )
 
 // String returns the C++ name, or the type and the number of an unknown value.
@@ -139,6 +140,8 @@ func (v Op) String() string {
 		return "fence"
 	case OpQuiet:
 		return "quiet"
+	case OpAtomic:
+		return "atomic"
 	}
 	return "op(0x" + strconv.FormatUint(uint64(v), 16) + ")"
 }

@@ -171,6 +171,11 @@ uint32_t pgas_engine_signal(pgas_engine* e, uint64_t word, int add, uint64_t val
     return code(issue_signal(e->on(timeout_ns), pe, {reinterpret_cast<uint64_t*>(word), add != 0, value}));
 }
 
+uint32_t pgas_engine_fetch_add(pgas_engine* e, uint64_t word, uint64_t value, uint32_t pe, uint64_t timeout_ns,
+                               uint64_t* old) {
+    return code(pgas::fetch_add(e->on(timeout_ns), old, reinterpret_cast<uint64_t*>(word), value, pe));
+}
+
 uint32_t pgas_engine_fence(pgas_engine* e, uint32_t pe, uint64_t timeout_ns) {
     return code(pgas::fence(e->on(timeout_ns), pe));
 }

@@ -17,6 +17,8 @@ package engine
 #cgo nocallback pgas_engine_get
 #cgo noescape pgas_engine_put_signal
 #cgo nocallback pgas_engine_put_signal
+#cgo noescape pgas_engine_fetch_add
+#cgo nocallback pgas_engine_fetch_add
 #cgo noescape pgas_engine_wait
 #cgo nocallback pgas_engine_wait
 #include "engine.h"
@@ -94,6 +96,13 @@ func (e *Engine) PutSignal(dst uint64, src unsafe.Pointer, n uint64, sig uint64,
 // Signal updates the signal word at sig on a PE, after every earlier operation to it.
 func (e *Engine) Signal(sig uint64, add bool, value uint64, pe uint32, timeout time.Duration) wire.Status {
 	return wire.Status(C.pgas_engine_signal(e.c, C.uint64_t(sig), flag(add), C.uint64_t(value), C.uint32_t(pe), ns(timeout)))
+}
+
+// FetchAdd adds to the 8-byte aligned symmetric word on a PE and returns its old value.
+func (e *Engine) FetchAdd(word, value uint64, pe uint32, timeout time.Duration) (uint64, wire.Status) {
+	var old C.uint64_t
+	s := C.pgas_engine_fetch_add(e.c, C.uint64_t(word), C.uint64_t(value), C.uint32_t(pe), ns(timeout), &old)
+	return uint64(old), wire.Status(s)
 }
 
 // Fence orders later operations to a PE behind earlier ones.

@@ -37,6 +37,8 @@ uint32_t pgas_engine_get(pgas_engine* e, void* dst, uint64_t src, uint64_t n, ui
 uint32_t pgas_engine_put_signal(pgas_engine* e, uint64_t dst, const void* src, uint64_t n, uint64_t word, int add,
                                 uint64_t value, uint32_t pe, uint64_t timeout_ns);
 uint32_t pgas_engine_signal(pgas_engine* e, uint64_t word, int add, uint64_t value, uint32_t pe, uint64_t timeout_ns);
+uint32_t pgas_engine_fetch_add(pgas_engine* e, uint64_t word, uint64_t value, uint32_t pe, uint64_t timeout_ns,
+                               uint64_t* old);
 uint32_t pgas_engine_fence(pgas_engine* e, uint32_t pe, uint64_t timeout_ns);
 
 // A quiet that times out has no effect and may be repeated.

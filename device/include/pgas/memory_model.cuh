@@ -138,6 +138,12 @@ PGAS_DEVICE void clear_bits_release(uint64_t* p, uint64_t bits) {
 PGAS_DEVICE void add_release_system(uint64_t* p, uint64_t v) {
     asm volatile("red.add.release.sys.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
 }
+// Adds and returns the old value. Relaxed, system scope.
+PGAS_DEVICE uint64_t fetch_add_system(uint64_t* p, uint64_t v) {
+    uint64_t old;
+    asm volatile("atom.add.relaxed.sys.u64 %0, [%1], %2;" : "=l"(old) : "l"(p), "l"(v) : "memory");
+    return old;
+}
 // Stores a signal word. Release, system scope.
 PGAS_DEVICE void signal_store(uint64_t* p, uint64_t v) { ptx::st_release_sys(p, v); }
 
@@ -249,6 +255,7 @@ PGAS_DEVICE void raise_release(uint64_t* p, uint64_t v) {
 }
 PGAS_DEVICE void clear_bits_release(uint64_t* p, uint64_t bits) { __atomic_fetch_and(p, ~bits, __ATOMIC_RELEASE); }
 PGAS_DEVICE void add_release_system(uint64_t* p, uint64_t v) { __atomic_fetch_add(p, v, __ATOMIC_RELEASE); }
+PGAS_DEVICE uint64_t fetch_add_system(uint64_t* p, uint64_t v) { return __atomic_fetch_add(p, v, __ATOMIC_RELAXED); }
 // An exchange rather than a store: it is a full barrier on every CPU, so the look at the bell that follows cannot pass
 // it.
 PGAS_DEVICE void signal_store(uint64_t* p, uint64_t v) { __atomic_exchange_n(p, v, __ATOMIC_SEQ_CST); }

@@ -3,6 +3,7 @@
 // This is the only header to include. C++17; nvcc, NVRTC, clang CUDA, and the host compiler for the software GPU.
 #pragma once
 
+#include "amo.cuh"
 #include "config.cuh"
 #include "context.cuh"
 #include "group.cuh"

@@ -40,7 +40,7 @@ func Table() layout.Table {
 			}},
 			{Name: "Op", Type: "u32", Doc: "what a StatusRecord is about", Values: []layout.Const{
 				{Name: "None", Value: 0}, {Name: "Put", Value: 1}, {Name: "Get", Value: 2}, {Name: "Signal", Value: 3},
-				{Name: "PutSignal", Value: 4}, {Name: "Wait", Value: 5}, {Name: "Fence", Value: 6}, {Name: "Quiet", Value: 7},
+				{Name: "PutSignal", Value: 4}, {Name: "Wait", Value: 5}, {Name: "Fence", Value: 6}, {Name: "Quiet", Value: 7}, {Name: "Atomic", Value: 8},
 			}},
 		},
 		Structs: []layout.Struct{

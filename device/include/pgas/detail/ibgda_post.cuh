@@ -86,27 +86,50 @@ PGAS_DEVICE status post_signal(context c, wire::queue* q, uint32_t pe, const sig
     return post_transfer(c, q, pe, wire::op::signal, prm::opcode::rdma_write, {0, 0, nullptr, 0, 0, 0}, &sig, end);
 }
 
-// Reads n bytes (1, 2, 4 or 8) of a remote word into a register, through one of the queue's sink slots.
-PGAS_DEVICE status fetch_value(context c, wire::queue* q, uint32_t pe, uint64_t remote, wire::be32 rkey, uint32_t n,
-                               uint64_t* value) {
+// Claims a sink slot, lets `post(slot iova, &end)` post a WQE that returns a value there, waits for it and reads it.
+template <class Post>
+PGAS_DEVICE status fetch(context c, wire::queue* q, uint32_t pe, wire::op op, uint64_t* value, Post post) {
     uint32_t s = 0;
-    status got = wait(c.w, c.timeout_ns, [&]() -> poll_result {
+    status r = wait(c.w, c.timeout_ns, [&]() -> poll_result {
         uint64_t busy = mm::ld_acquire<mm::scope::gpu>(&q->fetch_busy);
         for (s = 1; s < wire::sink_slots && (busy >> s & 1) != 0;) ++s;
         if (s == wire::sink_slots) return pending();
         return mm::cas(&q->fetch_busy, busy, busy | uint64_t(1) << s) == busy ? done(status::ok) : again();
     });
-    if (got != status::ok) return got;
+    if (r != status::ok) return r;
     uint64_t end = 0;
-    status r = post_transfer(c, q, pe, wire::op::get, prm::opcode::rdma_read,
-                             {remote, rkey, nullptr, q->sink_lkey, q->sink + s * 8, n}, nullptr, &end);
-    if (r == status::ok) r = wait_completed(c, q, pe, wire::op::get, end);
+    r = post(q->sink + s * 8, &end);
+    if (r == status::ok) r = wait_completed(c, q, pe, op, end);
     // After a failure the NIC may still write the slot: leave it taken, the queue has failed or will.
     if (r != status::ok) return r;
-    uint64_t word = mm::ld_relaxed<mm::scope::system>(reinterpret_cast<const uint64_t*>(q->sink_map) + s);
-    *value = n == 8 ? word : word & ((uint64_t(1) << (8 * n)) - 1);
+    *value = mm::ld_relaxed<mm::scope::system>(reinterpret_cast<const uint64_t*>(q->sink_map) + s);
     mm::clear_bits_release(&q->fetch_busy, uint64_t(1) << s);
     return status::ok;
+}
+
+// Reads n bytes (1, 2, 4 or 8) of a remote word.
+PGAS_DEVICE status fetch_value(context c, wire::queue* q, uint32_t pe, uint64_t remote, wire::be32 rkey, uint32_t n,
+                               uint64_t* value) {
+    status r = fetch(c, q, pe, wire::op::get, value, [&](uint64_t iova, uint64_t* end) {
+        transfer_range t{remote, rkey, nullptr, q->sink_lkey, iova, n};
+        return post_transfer(c, q, pe, wire::op::get, prm::opcode::rdma_read, t, nullptr, end);
+    });
+    if (n < 8) *value &= (uint64_t(1) << (8 * n)) - 1;
+    return r;
+}
+
+// Adds to a remote 64-bit word and returns its old value.
+PGAS_DEVICE status fetch_and_add(context c, wire::queue* q, uint32_t pe, uint64_t remote, wire::be32 rkey, uint64_t add,
+                                 uint64_t* value) {
+    return fetch(c, q, pe, wire::op::atomic, value, [&](uint64_t iova, uint64_t* end) {
+        uint64_t base;
+        status r = reserve(c, q, pe, wire::op::atomic, 1, &base);
+        if (r != status::ok) return r;
+        fetch_add64({q, base}, remote, rkey, add, q->sink_lkey, iova);
+        mm::raise_release(&q->reads, base + 1);
+        *end = base + 1;
+        return submit(c, q, pe, wire::op::atomic, base, 1);
+    });
 }
 
 // Orders later WQEs behind earlier READs, which a later WRITE may otherwise overtake. Everything else is in order

@@ -17,7 +17,7 @@ namespace pgas {
 namespace wire {
 
 // FNV-1a of the table's canonical text. Go's LayoutHash has the same value.
-constexpr uint64_t layout_hash = 0x61c083110149d3a0ull;
+constexpr uint64_t layout_hash = 0xe2bc8f9c4ee63f51ull;
 
 // Holds a big-endian value: its bytes in memory are in network order.
 using be32 = uint32_t;
@@ -67,6 +67,7 @@ enum class op : uint32_t {
     wait = 5,
     fence = 6,
     quiet = 7,
+    atomic = 8,
 };
 
 // one of my segments
