@@ -16,8 +16,7 @@ type Member struct {
 type sizeAlign struct{ size, align int }
 
 var scalars = map[string]sizeAlign{
-	"u8": {1, 1}, "u16": {2, 2}, "u32": {4, 4}, "u64": {8, 8}, "i32": {4, 4},
-	"be16": {2, 2}, "be32": {4, 4}, "be64": {8, 8},
+	"u8": {1, 1}, "u16": {2, 2}, "u32": {4, 4}, "u64": {8, 8}, "i32": {4, 4}, "be32": {4, 4},
 }
 
 // IsScalar tells whether a type name is a built-in integer.

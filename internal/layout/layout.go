@@ -10,7 +10,7 @@ package layout
 // whose name starts with "pad".
 type Field struct {
 	Name  string // snake_case, the C++ name; Go's is derived
-	Type  string // "u8".."u64", "i32", "be16".."be64", or the name of an enum or of an earlier Struct
+	Type  string // "u8".."u64", "i32", "be32", or the name of an enum or of an earlier Struct
 	Count int    // 0 or 1: a scalar; more: an array
 	Doc   string // one line
 }

@@ -143,17 +143,25 @@ type operandField struct {
 	of    func(*Atomic) *uint64
 }
 
+type operandKey struct {
+	op    Opcode
+	opmod uint8
+}
+
+var operandLayouts = makeOperandLayouts()
+
 func operands(op Opcode, opmod uint8) (operandLayout, bool) {
+	l, ok := operandLayouts[operandKey{op, opmod}]
+	return l, ok
+}
+
+func makeOperandLayouts() map[operandKey]operandLayout {
 	operand := func(a *Atomic) *uint64 { return &a.Operand }
 	compare := func(a *Atomic) *uint64 { return &a.Compare }
 	swapMask := func(a *Atomic) *uint64 { return &a.SwapMask }
 	compareMask := func(a *Atomic) *uint64 { return &a.CompareMask }
 	boundary := func(a *Atomic) *uint64 { return &a.Boundary }
-	type key struct {
-		op    Opcode
-		opmod uint8
-	}
-	layouts := map[key]operandLayout{
+	return map[operandKey]operandLayout{
 		{OpcodeAtomicCs, 0}: {AtomicSegSize, []operandField{{AtomicSeg.SwapAdd, operand}, {AtomicSeg.Compare, compare}}},
 		{OpcodeAtomicFa, 0}: {AtomicSegSize, []operandField{{AtomicSeg.SwapAdd, operand}}},
 		{OpcodeAtomicMaskedCs, OpmodMasked32}: {MaskedCs32SegSize, []operandField{
@@ -172,6 +180,4 @@ func operands(op Opcode, opmod uint8) (operandLayout, bool) {
 			{MaskedFa64Seg.Add, operand}, {MaskedFa64Seg.Boundary, boundary},
 		}},
 	}
-	l, ok := layouts[key{op, opmod}]
-	return l, ok
 }

@@ -8,7 +8,7 @@ import (
 
 var cppTypes = map[string]string{
 	"u8": "uint8_t", "u16": "uint16_t", "u32": "uint32_t", "u64": "uint64_t", "i32": "int32_t",
-	"be16": "be16", "be32": "be32", "be64": "be64",
+	"be32": "be32",
 }
 
 // cppPrelude gives the integer types. NVRTC has no standard headers.
@@ -46,10 +46,8 @@ func cppFile(ns string, t layout.Table) []byte {
 	w.f("namespace pgas {\nnamespace %s {\n\n", ns)
 	w.f("// FNV-1a of the table's canonical text. Go's LayoutHash has the same value.\n")
 	w.f("constexpr uint64_t layout_hash = 0x%016xull;\n\n", t.Hash())
-	for _, bits := range []string{"16", "32", "64"} {
-		if hasBigEndian(t, "be"+bits) {
-			w.f("// Holds a big-endian value: its bytes in memory are in network order.\nusing be%s = uint%s_t;\n\n", bits, bits)
-		}
+	if hasBigEndian(t) {
+		w.f("// Holds a big-endian value: its bytes in memory are in network order.\nusing be32 = uint32_t;\n\n")
 	}
 	for _, c := range t.Consts {
 		cppConst(w, c)

@@ -44,10 +44,10 @@ func members(t layout.Table, s layout.Struct) []layout.Member {
 	return m
 }
 
-func hasBigEndian(t layout.Table, typ string) bool {
+func hasBigEndian(t layout.Table) bool {
 	for _, s := range t.Structs {
 		for _, f := range s.Fields {
-			if f.Type == typ {
+			if f.Type == "be32" {
 				return true
 			}
 		}

@@ -8,7 +8,7 @@ import (
 
 var goTypes = map[string]string{
 	"u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64", "i32": "int32",
-	"be16": "Be16", "be32": "Be32", "be64": "Be64",
+	"be32": "Be32",
 }
 
 func goType(typ string) string {
@@ -30,10 +30,8 @@ func goFile(name string, t layout.Table) []byte {
 	w.f(")\n\n")
 	w.f("// LayoutHash is FNV-1a of the table's canonical text. The C++ header has the same value.\n")
 	w.f("const LayoutHash uint64 = %#016x\n\n", t.Hash())
-	for _, bits := range []string{"16", "32", "64"} {
-		if hasBigEndian(t, "be"+bits) {
-			w.f("// Be%s holds a big-endian value: its bytes in memory are in network order.\ntype Be%s uint%s\n\n", bits, bits, bits)
-		}
+	if hasBigEndian(t) {
+		w.f("// Be32 holds a big-endian value: its bytes in memory are in network order.\ntype Be32 uint32\n\n")
 	}
 	if len(t.Consts) > 0 {
 		w.f("const (\n")

@@ -40,7 +40,14 @@ func addressPath() layout.BitStruct {
 }
 
 func qpContext() layout.BitStruct {
-	return layout.BitStruct{Name: "Qpc", Size: 232, Doc: "the queue pair context", Fields: []layout.BitField{
+	return layout.BitStruct{
+		Name: "Qpc", Size: 232, Doc: "the queue pair context", Fields: append(qpcSetup(), qpcTransport()...),
+	}
+}
+
+// qpcSetup are the bytes before 0x70: service, queues and paths.
+func qpcSetup() []layout.BitField {
+	return []layout.BitField{
 		f("state", "0x00:31..28", "KRUNDP", "read-only, from QUERY_QP: a QpState"),
 		f("lag_tx_port_affinity", "0x00:27..24", "KRUNDP", "0"),
 		f("st", "0x00:23..16", "KRUNDP", "a ServiceType"),
@@ -78,6 +85,12 @@ func qpContext() layout.BitStruct {
 		f("remote_qpn", "0x14:23..0", "KRUNDP", "INIT2RTR"),
 		nested("primary_address_path", "0x18", "Ads", "KRUNDP", ""),
 		nested("secondary_address_path", "0x44", "Ads", "KRUNDP", "0"),
+	}
+}
+
+// qpcTransport are the bytes from 0x70: retries, counters, rights and queue numbers.
+func qpcTransport() []layout.BitField {
+	return []layout.BitField{
 		f("log_ack_req_freq", "0x70:31..28", "KRUNDP", "RTR2RTS: request an ACK every 2^n packets; NVSHMEM and DOCA write 0, the kernel 8"),
 		f("log_sra_max", "0x70:23..21", "KRUNDP", "RTR2RTS: log2 of outstanding READ/ATOMIC as requester"),
 		f("retry_count", "0x70:18..16", "KRUNDP", "RTR2RTS: 0..7"),
@@ -121,7 +134,7 @@ func qpContext() layout.BitStruct {
 		f("dc_access_key", "0xc8:64", "KRUNDP", "DCI: 0"),
 		f("dbr_umem_valid", "0xd0:28", "KRUNDP", "1 (kernel forces)"),
 		f("dbr_umem_id", "0xe4:31..0", "RUNDP", "umem holding the doorbell record"),
-	}}
+	}
 }
 
 func qpCommands() []layout.BitStruct {

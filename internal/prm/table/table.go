@@ -11,7 +11,7 @@ import "github.com/pgas-go/pgas/internal/layout"
 func Table() layout.Table {
 	var bits []layout.BitStruct
 	for _, part := range [][]layout.BitStruct{
-		headers(), capabilities(), completionQueues(), queuePairs(), memory(), ports(), workQueues(), completions(),
+		headers(), capabilities(), completionQueues(), queuePairs(), memory(), ports(), workQueues(), doorbells(), completions(),
 	} {
 		bits = append(bits, part...)
 	}

@@ -2,7 +2,7 @@ package table
 
 import "github.com/pgas-go/pgas/internal/layout"
 
-// workQueues are the segments of send WQEs and the doorbells.
+// workQueues are the segments of send WQEs.
 func workQueues() []layout.BitStruct {
 	return []layout.BitStruct{
 		{Name: "CtrlSeg", Size: 16, Doc: "the control segment, first in every WQE", Fields: []layout.BitField{
@@ -63,6 +63,12 @@ func workQueues() []layout.BitStruct {
 			f("max_index", "0x08:31..0", "D", ""),
 			f("cqn", "0x0c:31..0", "D", ""),
 		}},
+	}
+}
+
+// doorbells are doorbell values and doorbell records.
+func doorbells() []layout.BitStruct {
+	return []layout.BitStruct{
 		{Name: "Doorbell", Size: 8, Doc: "the value stored in a doorbell register; shaped like the start of a control segment", Fields: []layout.BitField{
 			f("wqe_index", "0x00:23..8", "RKNDUA", "form 1: index of the last WQE; form 2: next free index"),
 			f("opcode", "0x00:7..0", "RKNDUA", "form 2: 0"),
