@@ -33,13 +33,14 @@ PGAS_DEVICE void write_signal(wqe_writer w, const signal_target& s) {
     }
 }
 
-// Posts a WRITE (or READ) of any length > 0 and, when sig is not null, a signal behind it on the same queue. Pieces are
+// Posts a WRITE (or READ) of any length and, when sig is not null, a signal behind it on the same queue. Pieces are
 // posted in reservations of at most a ring each; the order of a queue is kept across them. *end is the index behind the
 // last WQE posted so far, also on failure, so that a caller can wait for what was issued.
 PGAS_DEVICE status post_transfer(context c, wire::queue* q, uint32_t pe, wire::op op, prm::opcode opcode,
                                  const transfer_range& t, const signal_target* sig, uint64_t* end) {
     bool inlined = opcode == prm::opcode::rdma_write && t.bytes <= max_inline;
-    uint64_t pieces = inlined ? 1 : (t.bytes + q->max_msg - 1) / q->max_msg;
+    uint64_t piece_max = inlined ? max_inline : q->max_msg;
+    uint64_t pieces = (t.bytes + piece_max - 1) / piece_max;
     uint64_t sent = 0;
     for (uint64_t piece = 0; piece < pieces;) {
         uint64_t left = pieces - piece;
@@ -53,7 +54,7 @@ PGAS_DEVICE status post_transfer(context c, wire::queue* q, uint32_t pe, wire::o
             wqe_writer w{q, base + i};
             bool last = i + 1 == batch && !with_signal;
             cqe_request ce = last ? cqe_request::always : cqe_request::on_error;
-            uint64_t n = t.bytes - sent < q->max_msg ? t.bytes - sent : q->max_msg;
+            uint64_t n = t.bytes - sent < piece_max ? t.bytes - sent : piece_max;
             if (inlined) {
                 write_inline(w, t.remote, t.rkey, t.local, uint32_t(n), ce);
             } else {

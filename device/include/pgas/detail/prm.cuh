@@ -363,8 +363,8 @@ enum class event : uint8_t {
 namespace cmd_in {
 constexpr uint32_t size = 16;  // bytes
 constexpr field opcode = make_field(0, 16);  // 0x00:31..16 [KRUNDPS] a Cmd
-constexpr field uid = make_field(16, 16);  // 0x00:15..0 [KRUNDPS] written by the kernel
-constexpr field vhca_tunnel_id = make_field(32, 16);  // 0x04:31..16 [R] must be 0
+constexpr field uid = make_field(16, 16);  // 0x00:15..0 [K] written by the kernel
+constexpr field vhca_tunnel_id = make_field(32, 16);  // 0x04:31..16 [K] must be 0
 constexpr field op_mod = make_field(48, 16);  // 0x04:15..0 [KRUNDPS]
 }  // namespace cmd_in
 
@@ -475,8 +475,8 @@ constexpr field send_dbr_mode_no_dbr_ext = make_field(737, 1);  // 0x5c:30 [SD] 
 namespace query_hca_cap_in {
 constexpr uint32_t size = 16;  // bytes
 constexpr field opcode = make_field(0, 16);  // 0x00:31..16 [KRUNDPS] a Cmd
-constexpr field uid = make_field(16, 16);  // 0x00:15..0 [KRUNDPS] written by the kernel
-constexpr field vhca_tunnel_id = make_field(32, 16);  // 0x04:31..16 [R] must be 0
+constexpr field uid = make_field(16, 16);  // 0x00:15..0 [K] written by the kernel
+constexpr field vhca_tunnel_id = make_field(32, 16);  // 0x04:31..16 [K] must be 0
 constexpr field op_mod = make_field(48, 16);  // 0x04:15..0 [KRUNDPS]
 constexpr field other_function = make_field(64, 1);  // 0x08:31 [KRND] 0
 constexpr field function_id = make_field(80, 16);  // 0x08:15..0 [KRND] 0
@@ -535,8 +535,8 @@ constexpr field dbr_addr = make_field(448, 64);  // 0x38:64 [KUNDP] byte offset 
 namespace create_cq_in {
 constexpr uint32_t size = 272;  // bytes
 constexpr field opcode = make_field(0, 16);  // 0x00:31..16 [KRUNDPS] a Cmd
-constexpr field uid = make_field(16, 16);  // 0x00:15..0 [KRUNDPS] written by the kernel
-constexpr field vhca_tunnel_id = make_field(32, 16);  // 0x04:31..16 [R] must be 0
+constexpr field uid = make_field(16, 16);  // 0x00:15..0 [K] written by the kernel
+constexpr field vhca_tunnel_id = make_field(32, 16);  // 0x04:31..16 [K] must be 0
 constexpr field op_mod = make_field(48, 16);  // 0x04:15..0 [KRUNDPS]
 constexpr uint32_t cqc = 0x10;  // cqc: 0x10 [KUNDPS]
 constexpr field cq_umem_offset = make_field(640, 64);  // 0x50:64 [UNDPS] byte offset of the ring in the umem
@@ -556,8 +556,8 @@ constexpr field cqn = make_field(72, 24);  // 0x08:23..0 [KUNDPS] completion que
 namespace modify_cq_in {
 constexpr uint32_t size = 272;  // bytes
 constexpr field opcode = make_field(0, 16);  // 0x00:31..16 [KRUNDPS] a Cmd
-constexpr field uid = make_field(16, 16);  // 0x00:15..0 [KRUNDPS] written by the kernel
-constexpr field vhca_tunnel_id = make_field(32, 16);  // 0x04:31..16 [R] must be 0
+constexpr field uid = make_field(16, 16);  // 0x00:15..0 [K] written by the kernel
+constexpr field vhca_tunnel_id = make_field(32, 16);  // 0x04:31..16 [K] must be 0
 constexpr field op_mod = make_field(48, 16);  // 0x04:15..0 [KRUNDPS]
 constexpr field cqn = make_field(72, 24);  // 0x08:23..0 [KUNDPS] completion queue number
 constexpr field modify_field_select = make_field(96, 32);  // 0x0c:31..0 [K]
@@ -569,8 +569,8 @@ constexpr field cq_umem_valid = make_field(736, 1);  // 0x5c:31 [K] 1; the kerne
 namespace query_cq_in {
 constexpr uint32_t size = 16;  // bytes
 constexpr field opcode = make_field(0, 16);  // 0x00:31..16 [KRUNDPS] a Cmd
-constexpr field uid = make_field(16, 16);  // 0x00:15..0 [KRUNDPS] written by the kernel
-constexpr field vhca_tunnel_id = make_field(32, 16);  // 0x04:31..16 [R] must be 0
+constexpr field uid = make_field(16, 16);  // 0x00:15..0 [K] written by the kernel
+constexpr field vhca_tunnel_id = make_field(32, 16);  // 0x04:31..16 [K] must be 0
 constexpr field op_mod = make_field(48, 16);  // 0x04:15..0 [KRUNDPS]
 constexpr field cqn = make_field(72, 24);  // 0x08:23..0 [KUNDPS] completion queue number
 }  // namespace query_cq_in
@@ -587,8 +587,8 @@ constexpr uint32_t cqc = 0x10;  // cqc: 0x10 [KUNDPS]
 namespace destroy_cq_in {
 constexpr uint32_t size = 16;  // bytes
 constexpr field opcode = make_field(0, 16);  // 0x00:31..16 [KRUNDPS] a Cmd
-constexpr field uid = make_field(16, 16);  // 0x00:15..0 [KRUNDPS] written by the kernel
-constexpr field vhca_tunnel_id = make_field(32, 16);  // 0x04:31..16 [R] must be 0
+constexpr field uid = make_field(16, 16);  // 0x00:15..0 [K] written by the kernel
+constexpr field vhca_tunnel_id = make_field(32, 16);  // 0x04:31..16 [K] must be 0
 constexpr field op_mod = make_field(48, 16);  // 0x04:15..0 [KRUNDPS]
 constexpr field cqn = make_field(72, 24);  // 0x08:23..0 [KUNDPS] completion queue number
 }  // namespace destroy_cq_in
@@ -714,12 +714,12 @@ constexpr field dbr_umem_id = make_field(1824, 32);  // 0xe4:31..0 [RUNDP] umem 
 namespace create_qp_in {
 constexpr uint32_t size = 272;  // bytes
 constexpr field opcode = make_field(0, 16);  // 0x00:31..16 [KRUNDPS] a Cmd
-constexpr field uid = make_field(16, 16);  // 0x00:15..0 [KRUNDPS] written by the kernel
-constexpr field vhca_tunnel_id = make_field(32, 16);  // 0x04:31..16 [R] must be 0
+constexpr field uid = make_field(16, 16);  // 0x00:15..0 [K] written by the kernel
+constexpr field vhca_tunnel_id = make_field(32, 16);  // 0x04:31..16 [K] must be 0
 constexpr field op_mod = make_field(48, 16);  // 0x04:15..0 [KRUNDPS]
 constexpr field input_qpn = make_field(72, 24);  // 0x08:23..0 [K] 0
 constexpr field opt_param_mask = make_field(128, 32);  // 0x10:31..0 [KRUNDPS] OptParam bits
-constexpr field ece = make_field(160, 32);  // 0x14:31..0 [KRUNDP] 0
+constexpr field ece = make_field(160, 32);  // 0x14:31..0 [K] 0
 constexpr uint32_t qpc = 0x18;  // qpc: 0x18 [KRUNDPS]
 constexpr field wq_umem_offset = make_field(2048, 64);  // 0x100:64 [UNDPS] byte offset of the queues in the umem
 constexpr field wq_umem_id = make_field(2112, 32);  // 0x108:31..0 [UNDPS] umem of the queues
@@ -732,19 +732,19 @@ constexpr uint32_t size = 16;  // bytes
 constexpr field status = make_field(0, 8);  // 0x00:31..24 [KRUNDPS] a CmdStatus
 constexpr field syndrome = make_field(32, 32);  // 0x04:31..0 [KRUNDPS] firmware-specific; numeric meanings are not public (UNCONFIRMED)
 constexpr field qpn = make_field(72, 24);  // 0x08:23..0 [KRUNDPS] queue pair number
-constexpr field ece = make_field(96, 32);  // 0x0c:31..0 [KR]
+constexpr field ece = make_field(96, 32);  // 0x0c:31..0 [K]
 }  // namespace create_qp_out
 
 // RST2INIT, INIT2RTR, RTR2RTS, RTS2RTS, INIT2INIT and SQERR2RTS
 namespace modify_qp_in {
 constexpr uint32_t size = 272;  // bytes
 constexpr field opcode = make_field(0, 16);  // 0x00:31..16 [KRUNDPS] a Cmd
-constexpr field uid = make_field(16, 16);  // 0x00:15..0 [KRUNDPS] written by the kernel
-constexpr field vhca_tunnel_id = make_field(32, 16);  // 0x04:31..16 [R] must be 0
+constexpr field uid = make_field(16, 16);  // 0x00:15..0 [K] written by the kernel
+constexpr field vhca_tunnel_id = make_field(32, 16);  // 0x04:31..16 [K] must be 0
 constexpr field op_mod = make_field(48, 16);  // 0x04:15..0 [KRUNDPS]
 constexpr field qpn = make_field(72, 24);  // 0x08:23..0 [KRUNDPS] queue pair number
 constexpr field opt_param_mask = make_field(128, 32);  // 0x10:31..0 [KRUNDPS] OptParam bits
-constexpr field ece = make_field(160, 32);  // 0x14:31..0 [KRUNDP] 0
+constexpr field ece = make_field(160, 32);  // 0x14:31..0 [K] 0
 constexpr uint32_t qpc = 0x18;  // qpc: 0x18 [KRUNDPS]
 }  // namespace modify_qp_in
 
@@ -753,15 +753,15 @@ namespace modify_qp_out {
 constexpr uint32_t size = 16;  // bytes
 constexpr field status = make_field(0, 8);  // 0x00:31..24 [KRUNDPS] a CmdStatus
 constexpr field syndrome = make_field(32, 32);  // 0x04:31..0 [KRUNDPS] firmware-specific; numeric meanings are not public (UNCONFIRMED)
-constexpr field ece = make_field(96, 32);  // 0x0c:31..0 [KR]
+constexpr field ece = make_field(96, 32);  // 0x0c:31..0 [K]
 }  // namespace modify_qp_out
 
 // 2ERR_QP, from any state: flushes
 namespace qp2err_in {
 constexpr uint32_t size = 16;  // bytes
 constexpr field opcode = make_field(0, 16);  // 0x00:31..16 [KRUNDPS] a Cmd
-constexpr field uid = make_field(16, 16);  // 0x00:15..0 [KRUNDPS] written by the kernel
-constexpr field vhca_tunnel_id = make_field(32, 16);  // 0x04:31..16 [R] must be 0
+constexpr field uid = make_field(16, 16);  // 0x00:15..0 [K] written by the kernel
+constexpr field vhca_tunnel_id = make_field(32, 16);  // 0x04:31..16 [K] must be 0
 constexpr field op_mod = make_field(48, 16);  // 0x04:15..0 [KRUNDPS]
 constexpr field qpn = make_field(72, 24);  // 0x08:23..0 [KD] queue pair number
 }  // namespace qp2err_in
@@ -770,8 +770,8 @@ constexpr field qpn = make_field(72, 24);  // 0x08:23..0 [KD] queue pair number
 namespace qp2rst_in {
 constexpr uint32_t size = 16;  // bytes
 constexpr field opcode = make_field(0, 16);  // 0x00:31..16 [KRUNDPS] a Cmd
-constexpr field uid = make_field(16, 16);  // 0x00:15..0 [KRUNDPS] written by the kernel
-constexpr field vhca_tunnel_id = make_field(32, 16);  // 0x04:31..16 [R] must be 0
+constexpr field uid = make_field(16, 16);  // 0x00:15..0 [K] written by the kernel
+constexpr field vhca_tunnel_id = make_field(32, 16);  // 0x04:31..16 [K] must be 0
 constexpr field op_mod = make_field(48, 16);  // 0x04:15..0 [KRUNDPS]
 constexpr field qpn = make_field(72, 24);  // 0x08:23..0 [P] queue pair number
 }  // namespace qp2rst_in
@@ -780,8 +780,8 @@ constexpr field qpn = make_field(72, 24);  // 0x08:23..0 [P] queue pair number
 namespace query_qp_in {
 constexpr uint32_t size = 16;  // bytes
 constexpr field opcode = make_field(0, 16);  // 0x00:31..16 [KRUNDPS] a Cmd
-constexpr field uid = make_field(16, 16);  // 0x00:15..0 [KRUNDPS] written by the kernel
-constexpr field vhca_tunnel_id = make_field(32, 16);  // 0x04:31..16 [R] must be 0
+constexpr field uid = make_field(16, 16);  // 0x00:15..0 [K] written by the kernel
+constexpr field vhca_tunnel_id = make_field(32, 16);  // 0x04:31..16 [K] must be 0
 constexpr field op_mod = make_field(48, 16);  // 0x04:15..0 [KRUNDPS]
 constexpr field qpn = make_field(72, 24);  // 0x08:23..0 [KRUNDPS] queue pair number
 }  // namespace query_qp_in
@@ -800,8 +800,8 @@ constexpr uint32_t qpc = 0x18;  // qpc: 0x18 [KRUNDPS]
 namespace destroy_qp_in {
 constexpr uint32_t size = 16;  // bytes
 constexpr field opcode = make_field(0, 16);  // 0x00:31..16 [KRUNDPS] a Cmd
-constexpr field uid = make_field(16, 16);  // 0x00:15..0 [KRUNDPS] written by the kernel
-constexpr field vhca_tunnel_id = make_field(32, 16);  // 0x04:31..16 [R] must be 0
+constexpr field uid = make_field(16, 16);  // 0x00:15..0 [K] written by the kernel
+constexpr field vhca_tunnel_id = make_field(32, 16);  // 0x04:31..16 [K] must be 0
 constexpr field op_mod = make_field(48, 16);  // 0x04:15..0 [KRUNDPS]
 constexpr field qpn = make_field(72, 24);  // 0x08:23..0 [KRUNDPS] queue pair number
 }  // namespace destroy_qp_in
@@ -837,8 +837,8 @@ constexpr field log_page_size = make_field(475, 5);  // 0x38:4..0 [KRUNDP] also 
 namespace create_mkey_in {
 constexpr uint32_t size = 272;  // bytes
 constexpr field opcode = make_field(0, 16);  // 0x00:31..16 [KRUNDPS] a Cmd
-constexpr field uid = make_field(16, 16);  // 0x00:15..0 [KRUNDPS] written by the kernel
-constexpr field vhca_tunnel_id = make_field(32, 16);  // 0x04:31..16 [R] must be 0
+constexpr field uid = make_field(16, 16);  // 0x00:15..0 [K] written by the kernel
+constexpr field vhca_tunnel_id = make_field(32, 16);  // 0x04:31..16 [K] must be 0
 constexpr field op_mod = make_field(48, 16);  // 0x04:15..0 [KRUNDPS]
 constexpr field pg_access = make_field(96, 1);  // 0x0c:31 [K]
 constexpr field mkey_umem_valid = make_field(97, 1);  // 0x0c:30 [KS]
@@ -860,8 +860,8 @@ constexpr field mkey_index = make_field(72, 24);  // 0x08:23..0 [KRUNDPS] key = 
 namespace destroy_mkey_in {
 constexpr uint32_t size = 16;  // bytes
 constexpr field opcode = make_field(0, 16);  // 0x00:31..16 [KRUNDPS] a Cmd
-constexpr field uid = make_field(16, 16);  // 0x00:15..0 [KRUNDPS] written by the kernel
-constexpr field vhca_tunnel_id = make_field(32, 16);  // 0x04:31..16 [R] must be 0
+constexpr field uid = make_field(16, 16);  // 0x00:15..0 [K] written by the kernel
+constexpr field vhca_tunnel_id = make_field(32, 16);  // 0x04:31..16 [K] must be 0
 constexpr field op_mod = make_field(48, 16);  // 0x04:15..0 [KRUNDPS]
 constexpr field mkey_index = make_field(72, 24);  // 0x08:23..0 [KR] key = mkey_index << 8 | mkc.mkey_7_0
 }  // namespace destroy_mkey_in
@@ -870,8 +870,8 @@ constexpr field mkey_index = make_field(72, 24);  // 0x08:23..0 [KR] key = mkey_
 namespace alloc_pd_in {
 constexpr uint32_t size = 16;  // bytes
 constexpr field opcode = make_field(0, 16);  // 0x00:31..16 [KRUNDPS] a Cmd
-constexpr field uid = make_field(16, 16);  // 0x00:15..0 [KRUNDPS] written by the kernel
-constexpr field vhca_tunnel_id = make_field(32, 16);  // 0x04:31..16 [R] must be 0
+constexpr field uid = make_field(16, 16);  // 0x00:15..0 [K] written by the kernel
+constexpr field vhca_tunnel_id = make_field(32, 16);  // 0x04:31..16 [K] must be 0
 constexpr field op_mod = make_field(48, 16);  // 0x04:15..0 [KRUNDPS]
 }  // namespace alloc_pd_in
 
@@ -887,8 +887,8 @@ constexpr field pd = make_field(72, 24);  // 0x08:23..0 [KR] protection domain n
 namespace dealloc_pd_in {
 constexpr uint32_t size = 16;  // bytes
 constexpr field opcode = make_field(0, 16);  // 0x00:31..16 [KRUNDPS] a Cmd
-constexpr field uid = make_field(16, 16);  // 0x00:15..0 [KRUNDPS] written by the kernel
-constexpr field vhca_tunnel_id = make_field(32, 16);  // 0x04:31..16 [R] must be 0
+constexpr field uid = make_field(16, 16);  // 0x00:15..0 [K] written by the kernel
+constexpr field vhca_tunnel_id = make_field(32, 16);  // 0x04:31..16 [K] must be 0
 constexpr field op_mod = make_field(48, 16);  // 0x04:15..0 [KRUNDPS]
 constexpr field pd = make_field(72, 24);  // 0x08:23..0 [KR] protection domain number
 }  // namespace dealloc_pd_in
@@ -914,8 +914,8 @@ constexpr field rd_en = make_field(63, 1);  // 0x04:0 [KR] device may read
 namespace create_umem_in {
 constexpr uint32_t size = 48;  // bytes
 constexpr field opcode = make_field(0, 16);  // 0x00:31..16 [KRUNDPS] a Cmd
-constexpr field uid = make_field(16, 16);  // 0x00:15..0 [KRUNDPS] written by the kernel
-constexpr field vhca_tunnel_id = make_field(32, 16);  // 0x04:31..16 [R] must be 0
+constexpr field uid = make_field(16, 16);  // 0x00:15..0 [K] written by the kernel
+constexpr field vhca_tunnel_id = make_field(32, 16);  // 0x04:31..16 [K] must be 0
 constexpr field op_mod = make_field(48, 16);  // 0x04:15..0 [KRUNDPS]
 constexpr uint32_t umem = 0x10;  // umem: 0x10 [KR]
 }  // namespace create_umem_in
@@ -932,8 +932,8 @@ constexpr field umem_id = make_field(72, 24);  // 0x08:23..0 [KR]
 namespace query_special_contexts_in {
 constexpr uint32_t size = 16;  // bytes
 constexpr field opcode = make_field(0, 16);  // 0x00:31..16 [KRUNDPS] a Cmd
-constexpr field uid = make_field(16, 16);  // 0x00:15..0 [KRUNDPS] written by the kernel
-constexpr field vhca_tunnel_id = make_field(32, 16);  // 0x04:31..16 [R] must be 0
+constexpr field uid = make_field(16, 16);  // 0x00:15..0 [K] written by the kernel
+constexpr field vhca_tunnel_id = make_field(32, 16);  // 0x04:31..16 [K] must be 0
 constexpr field op_mod = make_field(48, 16);  // 0x04:15..0 [KRUNDPS]
 }  // namespace query_special_contexts_in
 
@@ -957,8 +957,8 @@ constexpr field lid = make_field(768, 16);  // 0x60:31..16 [KS] own LID; UCX has
 namespace query_hca_vport_context_in {
 constexpr uint32_t size = 16;  // bytes
 constexpr field opcode = make_field(0, 16);  // 0x00:31..16 [KRUNDPS] a Cmd
-constexpr field uid = make_field(16, 16);  // 0x00:15..0 [KRUNDPS] written by the kernel
-constexpr field vhca_tunnel_id = make_field(32, 16);  // 0x04:31..16 [R] must be 0
+constexpr field uid = make_field(16, 16);  // 0x00:15..0 [K] written by the kernel
+constexpr field vhca_tunnel_id = make_field(32, 16);  // 0x04:31..16 [K] must be 0
 constexpr field op_mod = make_field(48, 16);  // 0x04:15..0 [KRUNDPS]
 constexpr field port_num = make_field(76, 4);  // 0x08:19..16 [KUS]
 }  // namespace query_hca_vport_context_in
@@ -988,8 +988,8 @@ constexpr field roce_version = make_field(216, 8);  // 0x18:7..0 [KR] a RoceVers
 namespace query_roce_address_in {
 constexpr uint32_t size = 16;  // bytes
 constexpr field opcode = make_field(0, 16);  // 0x00:31..16 [KRUNDPS] a Cmd
-constexpr field uid = make_field(16, 16);  // 0x00:15..0 [KRUNDPS] written by the kernel
-constexpr field vhca_tunnel_id = make_field(32, 16);  // 0x04:31..16 [R] must be 0
+constexpr field uid = make_field(16, 16);  // 0x00:15..0 [K] written by the kernel
+constexpr field vhca_tunnel_id = make_field(32, 16);  // 0x04:31..16 [K] must be 0
 constexpr field op_mod = make_field(48, 16);  // 0x04:15..0 [KRUNDPS]
 constexpr field roce_address_index = make_field(64, 16);  // 0x08:31..16 [KR] GID index
 constexpr field vhca_port_num = make_field(92, 4);  // 0x08:3..0 [KR]
