@@ -3,7 +3,6 @@ package tcp
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/netip"
 	"slices"
@@ -12,8 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/pgas-go/pgas/bootstrap"
 	"github.com/pgas-go/pgas/bootstrap/netif"
 	"github.com/pgas-go/pgas/internal/errs"
 )
@@ -171,22 +169,7 @@ func sameUser(conn net.Conn) error {
 	if !ok {
 		return nil
 	}
-	raw, err := uc.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var cred *unix.Ucred
-	var credErr error
-	if err := raw.Control(func(fd uintptr) { cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); err != nil {
-		return err
-	}
-	if credErr != nil {
-		return fmt.Errorf("peer credentials: %w", credErr)
-	}
-	if me := uint32(unix.Geteuid()); cred.Uid != me && cred.Uid != 0 {
-		return fmt.Errorf("process %d of user %d, this job is of user %d", cred.Pid, cred.Uid, me)
-	}
-	return nil
+	return bootstrap.SameUser(uc)
 }
 
 // hostOf names the other side by address; empty on a Unix socket, where it is this host.
