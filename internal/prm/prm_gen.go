@@ -930,8 +930,8 @@ const CmdInSize = 16
 // CmdInLayout has the fields of the header of every command; commands without arguments are just this.
 type CmdInLayout struct {
 	Opcode       Field // 0x00:31..16 [KRUNDPS] a Cmd
-	Uid          Field // 0x00:15..0 [KRUNDPS] written by the kernel
-	VhcaTunnelId Field // 0x04:31..16 [R] must be 0
+	Uid          Field // 0x00:15..0 [K] written by the kernel
+	VhcaTunnelId Field // 0x04:31..16 [K] must be 0
 	OpMod        Field // 0x04:15..0 [KRUNDPS]
 }
 
@@ -1184,8 +1184,8 @@ const QueryHcaCapInSize = 16
 // QueryHcaCapInLayout has the fields of QUERY_HCA_CAP; op_mod is cap_type << 1 | (1 current, 0 maximum).
 type QueryHcaCapInLayout struct {
 	Opcode        Field // 0x00:31..16 [KRUNDPS] a Cmd
-	Uid           Field // 0x00:15..0 [KRUNDPS] written by the kernel
-	VhcaTunnelId  Field // 0x04:31..16 [R] must be 0
+	Uid           Field // 0x00:15..0 [K] written by the kernel
+	VhcaTunnelId  Field // 0x04:31..16 [K] must be 0
 	OpMod         Field // 0x04:15..0 [KRUNDPS]
 	OtherFunction Field // 0x08:31 [KRND] 0
 	FunctionId    Field // 0x08:15..0 [KRND] 0
@@ -1319,8 +1319,8 @@ const CreateCqInSize = 272
 // CreateCqInLayout has the fields of CREATE_CQ; a pas list at 0x110 is unused with umems.
 type CreateCqInLayout struct {
 	Opcode       Field     // 0x00:31..16 [KRUNDPS] a Cmd
-	Uid          Field     // 0x00:15..0 [KRUNDPS] written by the kernel
-	VhcaTunnelId Field     // 0x04:31..16 [R] must be 0
+	Uid          Field     // 0x00:15..0 [K] written by the kernel
+	VhcaTunnelId Field     // 0x04:31..16 [K] must be 0
 	OpMod        Field     // 0x04:15..0 [KRUNDPS]
 	Cqc          CqcLayout // 0x10 [KUNDPS]
 	CqUmemOffset Field     // 0x50:64 [UNDPS] byte offset of the ring in the umem
@@ -1371,8 +1371,8 @@ const ModifyCqInSize = 272
 // ModifyCqInLayout has the fields of MODIFY_CQ.
 type ModifyCqInLayout struct {
 	Opcode            Field     // 0x00:31..16 [KRUNDPS] a Cmd
-	Uid               Field     // 0x00:15..0 [KRUNDPS] written by the kernel
-	VhcaTunnelId      Field     // 0x04:31..16 [R] must be 0
+	Uid               Field     // 0x00:15..0 [K] written by the kernel
+	VhcaTunnelId      Field     // 0x04:31..16 [K] must be 0
 	OpMod             Field     // 0x04:15..0 [KRUNDPS]
 	Cqn               Field     // 0x08:23..0 [KUNDPS] completion queue number
 	ModifyFieldSelect Field     // 0x0c:31..0 [K]
@@ -1402,8 +1402,8 @@ const QueryCqInSize = 16
 // QueryCqInLayout has the fields of QUERY_CQ.
 type QueryCqInLayout struct {
 	Opcode       Field // 0x00:31..16 [KRUNDPS] a Cmd
-	Uid          Field // 0x00:15..0 [KRUNDPS] written by the kernel
-	VhcaTunnelId Field // 0x04:31..16 [R] must be 0
+	Uid          Field // 0x00:15..0 [K] written by the kernel
+	VhcaTunnelId Field // 0x04:31..16 [K] must be 0
 	OpMod        Field // 0x04:15..0 [KRUNDPS]
 	Cqn          Field // 0x08:23..0 [KUNDPS] completion queue number
 }
@@ -1448,8 +1448,8 @@ const DestroyCqInSize = 16
 // DestroyCqInLayout has the fields of DESTROY_CQ.
 type DestroyCqInLayout struct {
 	Opcode       Field // 0x00:31..16 [KRUNDPS] a Cmd
-	Uid          Field // 0x00:15..0 [KRUNDPS] written by the kernel
-	VhcaTunnelId Field // 0x04:31..16 [R] must be 0
+	Uid          Field // 0x00:15..0 [K] written by the kernel
+	VhcaTunnelId Field // 0x04:31..16 [K] must be 0
 	OpMod        Field // 0x04:15..0 [KRUNDPS]
 	Cqn          Field // 0x08:23..0 [KUNDPS] completion queue number
 }
@@ -1717,12 +1717,12 @@ const CreateQpInSize = 272
 // CreateQpInLayout has the fields of CREATE_QP; DPDK shows a 464-byte form with an extension, which is not needed.
 type CreateQpInLayout struct {
 	Opcode       Field     // 0x00:31..16 [KRUNDPS] a Cmd
-	Uid          Field     // 0x00:15..0 [KRUNDPS] written by the kernel
-	VhcaTunnelId Field     // 0x04:31..16 [R] must be 0
+	Uid          Field     // 0x00:15..0 [K] written by the kernel
+	VhcaTunnelId Field     // 0x04:31..16 [K] must be 0
 	OpMod        Field     // 0x04:15..0 [KRUNDPS]
 	InputQpn     Field     // 0x08:23..0 [K] 0
 	OptParamMask Field     // 0x10:31..0 [KRUNDPS] OptParam bits
-	Ece          Field     // 0x14:31..0 [KRUNDP] 0
+	Ece          Field     // 0x14:31..0 [K] 0
 	Qpc          QpcLayout // 0x18 [KRUNDPS]
 	WqUmemOffset Field     // 0x100:64 [UNDPS] byte offset of the queues in the umem
 	WqUmemId     Field     // 0x108:31..0 [UNDPS] umem of the queues
@@ -1756,7 +1756,7 @@ type CreateQpOutLayout struct {
 	Status   Field // 0x00:31..24 [KRUNDPS] a CmdStatus
 	Syndrome Field // 0x04:31..0 [KRUNDPS] firmware-specific; numeric meanings are not public (UNCONFIRMED)
 	Qpn      Field // 0x08:23..0 [KRUNDPS] queue pair number
-	Ece      Field // 0x0c:31..0 [KR]
+	Ece      Field // 0x0c:31..0 [K]
 }
 
 // CreateQpOut is the answer of CREATE_QP.
@@ -1777,12 +1777,12 @@ const ModifyQpInSize = 272
 // ModifyQpInLayout has the fields of RST2INIT, INIT2RTR, RTR2RTS, RTS2RTS, INIT2INIT and SQERR2RTS.
 type ModifyQpInLayout struct {
 	Opcode       Field     // 0x00:31..16 [KRUNDPS] a Cmd
-	Uid          Field     // 0x00:15..0 [KRUNDPS] written by the kernel
-	VhcaTunnelId Field     // 0x04:31..16 [R] must be 0
+	Uid          Field     // 0x00:15..0 [K] written by the kernel
+	VhcaTunnelId Field     // 0x04:31..16 [K] must be 0
 	OpMod        Field     // 0x04:15..0 [KRUNDPS]
 	Qpn          Field     // 0x08:23..0 [KRUNDPS] queue pair number
 	OptParamMask Field     // 0x10:31..0 [KRUNDPS] OptParam bits
-	Ece          Field     // 0x14:31..0 [KRUNDP] 0
+	Ece          Field     // 0x14:31..0 [K] 0
 	Qpc          QpcLayout // 0x18 [KRUNDPS]
 }
 
@@ -1809,7 +1809,7 @@ const ModifyQpOutSize = 16
 type ModifyQpOutLayout struct {
 	Status   Field // 0x00:31..24 [KRUNDPS] a CmdStatus
 	Syndrome Field // 0x04:31..0 [KRUNDPS] firmware-specific; numeric meanings are not public (UNCONFIRMED)
-	Ece      Field // 0x0c:31..0 [KR]
+	Ece      Field // 0x0c:31..0 [K]
 }
 
 // ModifyQpOut is the answer of a ModifyQpIn.
@@ -1829,8 +1829,8 @@ const Qp2errInSize = 16
 // Qp2errInLayout has the fields of 2ERR_QP, from any state: flushes.
 type Qp2errInLayout struct {
 	Opcode       Field // 0x00:31..16 [KRUNDPS] a Cmd
-	Uid          Field // 0x00:15..0 [KRUNDPS] written by the kernel
-	VhcaTunnelId Field // 0x04:31..16 [R] must be 0
+	Uid          Field // 0x00:15..0 [K] written by the kernel
+	VhcaTunnelId Field // 0x04:31..16 [K] must be 0
 	OpMod        Field // 0x04:15..0 [KRUNDPS]
 	Qpn          Field // 0x08:23..0 [KD] queue pair number
 }
@@ -1854,8 +1854,8 @@ const Qp2rstInSize = 16
 // Qp2rstInLayout has the fields of 2RST_QP, from any state: the counters go back to 0.
 type Qp2rstInLayout struct {
 	Opcode       Field // 0x00:31..16 [KRUNDPS] a Cmd
-	Uid          Field // 0x00:15..0 [KRUNDPS] written by the kernel
-	VhcaTunnelId Field // 0x04:31..16 [R] must be 0
+	Uid          Field // 0x00:15..0 [K] written by the kernel
+	VhcaTunnelId Field // 0x04:31..16 [K] must be 0
 	OpMod        Field // 0x04:15..0 [KRUNDPS]
 	Qpn          Field // 0x08:23..0 [P] queue pair number
 }
@@ -1879,8 +1879,8 @@ const QueryQpInSize = 16
 // QueryQpInLayout has the fields of QUERY_QP.
 type QueryQpInLayout struct {
 	Opcode       Field // 0x00:31..16 [KRUNDPS] a Cmd
-	Uid          Field // 0x00:15..0 [KRUNDPS] written by the kernel
-	VhcaTunnelId Field // 0x04:31..16 [R] must be 0
+	Uid          Field // 0x00:15..0 [K] written by the kernel
+	VhcaTunnelId Field // 0x04:31..16 [K] must be 0
 	OpMod        Field // 0x04:15..0 [KRUNDPS]
 	Qpn          Field // 0x08:23..0 [KRUNDPS] queue pair number
 }
@@ -1929,8 +1929,8 @@ const DestroyQpInSize = 16
 // DestroyQpInLayout has the fields of DESTROY_QP.
 type DestroyQpInLayout struct {
 	Opcode       Field // 0x00:31..16 [KRUNDPS] a Cmd
-	Uid          Field // 0x00:15..0 [KRUNDPS] written by the kernel
-	VhcaTunnelId Field // 0x04:31..16 [R] must be 0
+	Uid          Field // 0x00:15..0 [K] written by the kernel
+	VhcaTunnelId Field // 0x04:31..16 [K] must be 0
 	OpMod        Field // 0x04:15..0 [KRUNDPS]
 	Qpn          Field // 0x08:23..0 [KRUNDPS] queue pair number
 }
@@ -2013,8 +2013,8 @@ const CreateMkeyInSize = 272
 // CreateMkeyInLayout has the fields of CREATE_MKEY.
 type CreateMkeyInLayout struct {
 	Opcode                        Field     // 0x00:31..16 [KRUNDPS] a Cmd
-	Uid                           Field     // 0x00:15..0 [KRUNDPS] written by the kernel
-	VhcaTunnelId                  Field     // 0x04:31..16 [R] must be 0
+	Uid                           Field     // 0x00:15..0 [K] written by the kernel
+	VhcaTunnelId                  Field     // 0x04:31..16 [K] must be 0
 	OpMod                         Field     // 0x04:15..0 [KRUNDPS]
 	PgAccess                      Field     // 0x0c:31 [K]
 	MkeyUmemValid                 Field     // 0x0c:30 [KS]
@@ -2069,8 +2069,8 @@ const DestroyMkeyInSize = 16
 // DestroyMkeyInLayout has the fields of DESTROY_MKEY.
 type DestroyMkeyInLayout struct {
 	Opcode       Field // 0x00:31..16 [KRUNDPS] a Cmd
-	Uid          Field // 0x00:15..0 [KRUNDPS] written by the kernel
-	VhcaTunnelId Field // 0x04:31..16 [R] must be 0
+	Uid          Field // 0x00:15..0 [K] written by the kernel
+	VhcaTunnelId Field // 0x04:31..16 [K] must be 0
 	OpMod        Field // 0x04:15..0 [KRUNDPS]
 	MkeyIndex    Field // 0x08:23..0 [KR] key = mkey_index << 8 | mkc.mkey_7_0
 }
@@ -2094,8 +2094,8 @@ const AllocPdInSize = 16
 // AllocPdInLayout has the fields of ALLOC_PD.
 type AllocPdInLayout struct {
 	Opcode       Field // 0x00:31..16 [KRUNDPS] a Cmd
-	Uid          Field // 0x00:15..0 [KRUNDPS] written by the kernel
-	VhcaTunnelId Field // 0x04:31..16 [R] must be 0
+	Uid          Field // 0x00:15..0 [K] written by the kernel
+	VhcaTunnelId Field // 0x04:31..16 [K] must be 0
 	OpMod        Field // 0x04:15..0 [KRUNDPS]
 }
 
@@ -2138,8 +2138,8 @@ const DeallocPdInSize = 16
 // DeallocPdInLayout has the fields of DEALLOC_PD.
 type DeallocPdInLayout struct {
 	Opcode       Field // 0x00:31..16 [KRUNDPS] a Cmd
-	Uid          Field // 0x00:15..0 [KRUNDPS] written by the kernel
-	VhcaTunnelId Field // 0x04:31..16 [R] must be 0
+	Uid          Field // 0x00:15..0 [K] written by the kernel
+	VhcaTunnelId Field // 0x04:31..16 [K] must be 0
 	OpMod        Field // 0x04:15..0 [KRUNDPS]
 	Pd           Field // 0x08:23..0 [KR] protection domain number
 }
@@ -2207,8 +2207,8 @@ const CreateUmemInSize = 48
 // CreateUmemInLayout has the fields of CREATE_UMEM, which only the kernel issues; Mtts follow.
 type CreateUmemInLayout struct {
 	Opcode       Field      // 0x00:31..16 [KRUNDPS] a Cmd
-	Uid          Field      // 0x00:15..0 [KRUNDPS] written by the kernel
-	VhcaTunnelId Field      // 0x04:31..16 [R] must be 0
+	Uid          Field      // 0x00:15..0 [K] written by the kernel
+	VhcaTunnelId Field      // 0x04:31..16 [K] must be 0
 	OpMod        Field      // 0x04:15..0 [KRUNDPS]
 	Umem         UmemLayout // 0x10 [KR]
 }
@@ -2253,8 +2253,8 @@ const QuerySpecialContextsInSize = 16
 // QuerySpecialContextsInLayout has the fields of QUERY_SPECIAL_CONTEXTS.
 type QuerySpecialContextsInLayout struct {
 	Opcode       Field // 0x00:31..16 [KRUNDPS] a Cmd
-	Uid          Field // 0x00:15..0 [KRUNDPS] written by the kernel
-	VhcaTunnelId Field // 0x04:31..16 [R] must be 0
+	Uid          Field // 0x00:15..0 [K] written by the kernel
+	VhcaTunnelId Field // 0x04:31..16 [K] must be 0
 	OpMod        Field // 0x04:15..0 [KRUNDPS]
 }
 
@@ -2318,8 +2318,8 @@ const QueryHcaVportContextInSize = 16
 // QueryHcaVportContextInLayout has the fields of QUERY_HCA_VPORT_CONTEXT.
 type QueryHcaVportContextInLayout struct {
 	Opcode       Field // 0x00:31..16 [KRUNDPS] a Cmd
-	Uid          Field // 0x00:15..0 [KRUNDPS] written by the kernel
-	VhcaTunnelId Field // 0x04:31..16 [R] must be 0
+	Uid          Field // 0x00:15..0 [K] written by the kernel
+	VhcaTunnelId Field // 0x04:31..16 [K] must be 0
 	OpMod        Field // 0x04:15..0 [KRUNDPS]
 	PortNum      Field // 0x08:19..16 [KUS]
 }
@@ -2395,8 +2395,8 @@ const QueryRoceAddressInSize = 16
 // QueryRoceAddressInLayout has the fields of QUERY_ROCE_ADDRESS.
 type QueryRoceAddressInLayout struct {
 	Opcode           Field // 0x00:31..16 [KRUNDPS] a Cmd
-	Uid              Field // 0x00:15..0 [KRUNDPS] written by the kernel
-	VhcaTunnelId     Field // 0x04:31..16 [R] must be 0
+	Uid              Field // 0x00:15..0 [K] written by the kernel
+	VhcaTunnelId     Field // 0x04:31..16 [K] must be 0
 	OpMod            Field // 0x04:15..0 [KRUNDPS]
 	RoceAddressIndex Field // 0x08:31..16 [KR] GID index
 	VhcaPortNum      Field // 0x08:3..0 [KR]

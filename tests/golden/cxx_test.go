@@ -53,6 +53,9 @@ func readInputs(t *testing.T, source string) {
 	t.Helper()
 	headers, err := filepath.Glob(includeDir + "/pgas/detail/*.cuh")
 	require.NoError(t, err)
+	top, err := filepath.Glob(includeDir + "/pgas/*.cuh")
+	require.NoError(t, err)
+	headers = append(headers, top...)
 	require.NotEmpty(t, headers)
 	for _, path := range append(headers, source) {
 		_, err := os.ReadFile(path)

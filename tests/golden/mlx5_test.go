@@ -13,7 +13,7 @@ func vectors(t *testing.T) map[string][]byte {
 	t.Helper()
 	v, err := Mlx5()
 	require.NoError(t, err)
-	require.GreaterOrEqual(t, len(v), 38)
+	require.GreaterOrEqual(t, len(v), 44)
 	return v
 }
 
@@ -52,6 +52,9 @@ func TestMailboxes(t *testing.T) {
 			Set(mod.Qpc.LogAckReqFreq, 0).Set(mod.Qpc.LogSraMax, 4).Set(mod.Qpc.NextSendPsn, 0x222).
 			Set(mod.Qpc.RetryCount, 7).Set(mod.Qpc.RnrRetry, 7).Set(path.AckTimeout, 20),
 	}
+	for name, right := range map[string]prm.Field{"rre": mod.Qpc.Rre, "rwe": mod.Qpc.Rwe, "rae": mod.Qpc.Rae} {
+		commands["rst2init_"+name] = prm.NewCommand(prm.CmdRst2initQp, prm.ModifyQpInSize).Set(mod.Qpn, 0x1234).Set(right, 1)
+	}
 	want := vectors(t)
 	for name, c := range commands {
 		got, err := c.Bytes()
@@ -89,8 +92,16 @@ func wqes() map[string]prm.Wqe {
 		"masked_cs_8":      make1(prm.OpcodeAtomicMaskedCs, 11, cs8),
 		"masked_cs_8_fffe": make1(prm.OpcodeAtomicMaskedCs, 0xfffe, cs8),
 		"masked_cs_8_ffff": make1(prm.OpcodeAtomicMaskedCs, 0xffff, cs8),
-		"nop":              make1(prm.OpcodeNop, 13, func(*prm.Wqe) {}),
-		"dump":             make1(prm.OpcodeDump, 14, func(w *prm.Wqe) { w.Fence, w.Local = prm.FenceModeFence, local(1) }),
+		"masked_fa_8": make1(prm.OpcodeAtomicMaskedFa, 12,
+			atomic(prm.OpmodMasked64, 8, prm.Atomic{Operand: 1, Boundary: 1 << 63})),
+		"masked_cs_4": make1(prm.OpcodeAtomicMaskedCs, 15,
+			atomic(prm.OpmodMasked32, 4, prm.Atomic{Operand: 1, Compare: 2, SwapMask: 3, CompareMask: 4})),
+		"write_imm": make1(prm.OpcodeRdmaWriteImm, 16, func(w *prm.Wqe) {
+			w.Imm, w.Remote = 0xdeadbeef, remote(0x3344)
+			w.Local = []prm.Local{{Inline: []byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}}}
+		}),
+		"nop":  make1(prm.OpcodeNop, 13, func(*prm.Wqe) {}),
+		"dump": make1(prm.OpcodeDump, 14, func(w *prm.Wqe) { w.Fence, w.Local = prm.FenceModeFence, local(1) }),
 	}
 	for name, index := range wraps {
 		all["nop_"+name] = make1(prm.OpcodeNop, uint16(index), func(*prm.Wqe) {})

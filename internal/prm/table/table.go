@@ -50,8 +50,8 @@ func alias(field layout.BitField) layout.BitField {
 func input(name, doc string, size int, fields ...layout.BitField) layout.BitStruct {
 	head := []layout.BitField{
 		f("opcode", "0x00:31..16", "KRUNDPS", "a Cmd"),
-		f("uid", "0x00:15..0", "KRUNDPS", "written by the kernel"),
-		f("vhca_tunnel_id", "0x04:31..16", "R", "must be 0"),
+		f("uid", "0x00:15..0", "K", "written by the kernel"),
+		f("vhca_tunnel_id", "0x04:31..16", "K", "must be 0"),
 		f("op_mod", "0x04:15..0", "KRUNDPS", ""),
 	}
 	return layout.BitStruct{Name: name, Doc: doc, Size: size, Fields: append(head, fields...)}

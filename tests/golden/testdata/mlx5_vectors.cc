@@ -123,6 +123,19 @@ void transitions() {
         .print_as("rtr2rts");
 }
 
+void rights() {
+    const struct {
+        const char* name;
+        prm::field right;
+    } all[] = {{"rst2init_rre", prm::qpc::rre}, {"rst2init_rwe", prm::qpc::rwe}, {"rst2init_rae", prm::qpc::rae}};
+    for (const auto& r : all) {
+        mailbox(prm::cmd::rst2init_qp, prm::modify_qp_in::size)
+            .set(prm::modify_qp_in::qpn, kQpn)
+            .set(qpc(r.right), 1)
+            .print_as(r.name);
+    }
+}
+
 // Segments are written one after the other into zeroed BBs.
 void print_wqe(const std::string& name, std::initializer_list<prm::seg> segs) {
     std::vector<uint8_t> bytes(prm::bbs(static_cast<uint32_t>(segs.size())) * prm::bb_bytes);
@@ -161,6 +174,15 @@ void wqes() {
     masked_cs_8("masked_cs_8", 11);
     masked_cs_8("masked_cs_8_fffe", 0xfffe);
     masked_cs_8("masked_cs_8_ffff", 0xffff);
+    print_wqe("masked_fa_8", {head(prm::opcode::atomic_masked_fa, 12, 4, kSignaled, prm::opmod_masked64),
+                              remote(0x3340), prm::masked_fa64(1, 1ull << 63), local(8)});
+    print_wqe("masked_cs_4", {head(prm::opcode::atomic_masked_cs, 15, 4, kSignaled, prm::opmod_masked32),
+                              remote(0x3340), prm::masked_cs32(1, 2, 3, 4), local(4)});
+    const uint8_t twelve[12] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+    uint32_t three[3];
+    std::memcpy(three, twelve, sizeof three);
+    print_wqe("write_imm", {prm::ctrl(prm::opcode::rdma_write_imm, 0, 16, kQpn, 3, kSignaled, prm::bswap32(0xdeadbeef)),
+                            remote(0x3344), prm::inline_data(12, three[0], three[1], three[2])});
     print_wqe("nop", {head(prm::opcode::nop, 13, 1)});
     print_wqe("dump", {head(prm::opcode::dump, 14, 2, fenced), local(1)});
 }
@@ -232,6 +254,7 @@ int main(int argc, char** argv) {
     }
     queues();
     transitions();
+    rights();
     wqes();
     completions();
     doorbells();
