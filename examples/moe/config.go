@@ -19,7 +19,7 @@ type Config struct {
 	FFN     int    // inner width of the expert MLP
 	Routing string // one of routings, or "all"
 	Iters   int    // measured rounds per routing
-	Warmup  int    // rounds per routing that are checked and not measured
+	Free    int    // rounds per routing without a barrier: PEs drift apart; checked, not measured
 	Seed    uint64
 	FP8     bool // dispatch in e4m3 with scales; else bf16
 	Pow2    bool // scales are powers of two
@@ -54,7 +54,7 @@ func parseFlags(args []string, out io.Writer) (Config, error) {
 	f.IntVar(&c.FFN, "ffn", 16, "inner width of the expert MLP")
 	f.StringVar(&c.Routing, "routing", "all", strings.Join(routings, "|")+"|all")
 	f.IntVar(&c.Iters, "iters", 3, "measured rounds per routing; every round is checked")
-	f.IntVar(&c.Warmup, "warmup", 1, "rounds per routing before the measured ones; checked too")
+	f.IntVar(&c.Free, "free", 2, "rounds per routing before the measured ones, without barriers: PEs drift apart; checked too")
 	f.Uint64Var(&c.Seed, "seed", 1, "of tokens, routing and expert weights")
 	f.BoolVar(&c.FP8, "fp8", true, "dispatch in e4m3 with one scale per 128 channels")
 	bf16 := f.Bool("bf16", false, "dispatch in bf16; the opposite of -fp8")
@@ -115,7 +115,7 @@ func (c Config) check(pes int) error {
 	must(c.FFN >= ffnStep && c.FFN%ffnStep == 0 && c.FFN <= 16*ffnStep,
 		"ffn must be a multiple of %d and <= %d; you have %d", ffnStep, 16*ffnStep, c.FFN)
 	must(c.Iters >= 1, "iters must be >= 1; you have %d", c.Iters)
-	must(c.Warmup >= 0, "warmup must be >= 0; you have %d", c.Warmup)
+	must(c.Free >= 0, "free must be >= 0; you have %d", c.Free)
 	must(c.Routing == "all" || slices.Contains(routings, c.Routing),
 		"routing must be one of %s or all; you have %q", strings.Join(routings, ", "), c.Routing)
 	must(c.Grid.Blocks >= 1 && c.Grid.Blocks <= 65535, "blocks must be >= 1 and <= 65535; you have %d", c.Grid.Blocks)

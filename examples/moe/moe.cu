@@ -21,223 +21,13 @@
 //
 // All roundings are fixed; the host reference computes the same bits.
 
-#include <pgas/pgas.cuh>
+#include "generation.cuh"
 
-namespace {
-
-// Offsets and sizes of the symmetric allocation, filled by the host (Go type plan).
-struct plan {
-    uint64_t recv, combined, staging, rows, x, topk, weights, out, w1, w2, table, begin, counters, fault;
-    uint64_t slot_bytes;   // a dispatch slot
-    uint64_t row_bytes;    // a row of bf16 channels, rounded up
-    uint64_t entry_bytes;  // topk and weights of one parity
-    uint64_t table_bytes, begin_bytes;
-    uint32_t tokens, hidden, experts, local_experts, topk_n, ffn, max_rows, contexts;
-    uint32_t header_bytes, payload_bytes, message_bytes, fp8, pow2, pad;
-};
-
-// Counted by warps of this PE; zero between rounds. `done` is (count + 1) << 32 | issued.
-struct counters {
-    unsigned long long done;
-    unsigned int slots;
-    unsigned int sent;  // combine rows issued to a pair
-};
-
-constexpr uint32_t lanes = 32;
-constexpr uint32_t max_warps = 16;
-constexpr uint32_t max_ffn = 256;
-constexpr uint32_t inner = 16;    // inner channels that a lane accumulates at a time
-constexpr uint32_t chunk = 8;     // neighbouring channels that a lane takes at a time
-constexpr uint32_t group = 128;   // channels of one scale
-constexpr uint32_t parities = 2;  // receive buffers
-
-// Steps for the fault word.
-enum step : uint32_t { dispatch_send = 1, dispatch_receive, mlp, combine_send, combine_receive };
-// A fault that the library does not know: a word or header of another round.
-constexpr uint32_t protocol_fault = 100;
-
-// ---- numbers -------------------------------------------------------------------------------------------------------
-
-#if defined(PGAS_CUDA)
-PGAS_DEVICE uint32_t bits_of(float f) { return __float_as_uint(f); }
-PGAS_DEVICE float float_of(uint32_t u) { return __uint_as_float(u); }
-PGAS_DEVICE float mul(float a, float b) { return __fmul_rn(a, b); }
-PGAS_DEVICE float add(float a, float b) { return __fadd_rn(a, b); }
-#else
-PGAS_DEVICE uint32_t bits_of(float f) {
-    uint32_t u;
-    memcpy(&u, &f, 4);
-    return u;
-}
-PGAS_DEVICE float float_of(uint32_t u) {
-    float f;
-    memcpy(&f, &u, 4);
-    return f;
-}
-PGAS_DEVICE float mul(float a, float b) { return a * b; }
-PGAS_DEVICE float add(float a, float b) { return a + b; }
-#endif
-
-PGAS_DEVICE float from_bf16(uint16_t b) { return float_of(uint32_t(b) << 16); }
-
-// As __float2bfloat16: to nearest even.
-PGAS_DEVICE uint16_t to_bf16(float f) {
-    uint32_t u = bits_of(f);
-    if ((u & 0x7fffffff) > 0x7f800000) return 0x7fff;
-    return uint16_t((u + 0x7fff + (u >> 16 & 1)) >> 16);
-}
-
-// As __nv_cvt_float_to_fp8 with __NV_SATFINITE and __NV_E4M3: to nearest even, at most 448.
-PGAS_DEVICE uint8_t to_e4m3(float f) {
-    uint32_t u = bits_of(f);
-    uint32_t sign = u >> 24 & 0x80;
-    uint32_t a = u & 0x7fffffff;
-    if (a > 0x7f800000) return uint8_t(sign | 0x7f);
-    if (a >= 0x43e00000) return uint8_t(sign | 0x7e);
-    if (a >= 0x3c800000) {
-        a += 0x7ffff + (a >> 20 & 1);
-        return uint8_t(sign | ((a >> 20) - (120 << 3)));
-    }
-    if (a <= 0x3a800000) return uint8_t(sign);
-    uint32_t shift = 141 - (a >> 23);
-    uint32_t m = (a & 0x7fffff) | 0x800000;
-    m += (1u << (shift - 1)) - 1 + (m >> shift & 1);
-    return uint8_t(sign | m >> shift);
-}
-
-PGAS_DEVICE float from_e4m3(uint8_t b) {
-    uint32_t sign = uint32_t(b & 0x80) << 24;
-    uint32_t exp = b >> 3 & 0xf;
-    uint32_t man = b & 7;
-    if (exp == 0xf && man == 7) return float_of(sign | 0x7fc00000);
-    if (exp == 0) return float_of(sign | bits_of(float(man) * (1.0f / 512)));
-    return float_of(sign | (exp + 120) << 23 | man << 20);
-}
-
-struct scales {
-    float inverse;  // the receiver multiplies with it
-    float scale;    // the sender multiplies with it
-};
-
-PGAS_DEVICE scales scales_of(float amax, bool pow2) {
-    amax = amax < 1e-4f ? 1e-4f : amax;
-    if (!pow2) return {amax / 448.0f, 448.0f / amax};
-    uint32_t u = bits_of(amax / 448.0f);
-    uint32_t exp = (u >> 23) + ((u & 0x7fffff) != 0 ? 1 : 0);
-    return {float_of(exp << 23), float_of((254 - exp) << 23)};
-}
-
-// ---- places --------------------------------------------------------------------------------------------------------
-
-// What one kernel sees of one generation.
-struct generation {
-    pgas::world w;
-    uint8_t* base;
-    uint64_t* signals;
-    plan p;
-    uint64_t gen;
-    uint32_t parity;
-
-    PGAS_DEVICE uint8_t* slot(uint64_t pair, uint64_t j) const {
-        return base + p.recv + ((parity * uint64_t(p.experts) + pair) * p.tokens + j) * p.slot_bytes;
-    }
-    PGAS_DEVICE uint8_t* combined(uint64_t entry) const {
-        return base + p.combined + (parity * uint64_t(p.tokens) * p.topk_n + entry) * p.row_bytes;
-    }
-    PGAS_DEVICE uint8_t* staging(uint64_t t) const {
-        return base + p.staging + (parity * uint64_t(p.tokens) + t) * p.slot_bytes;
-    }
-    PGAS_DEVICE uint8_t* row(uint64_t r) const {
-        return base + p.rows + (parity * uint64_t(p.max_rows) + r) * p.row_bytes;
-    }
-    PGAS_DEVICE uint8_t* x(uint64_t t) const { return base + p.x + (parity * uint64_t(p.tokens) + t) * p.row_bytes; }
-    PGAS_DEVICE uint8_t* out(uint64_t t) const {
-        return base + p.out + (parity * uint64_t(p.tokens) + t) * p.row_bytes;
-    }
-    PGAS_DEVICE const int32_t* topk() const {
-        return reinterpret_cast<const int32_t*>(base + p.topk + parity * p.entry_bytes);
-    }
-    PGAS_DEVICE const float* weights() const {
-        return reinterpret_cast<const float*>(base + p.weights + parity * p.entry_bytes);
-    }
-    PGAS_DEVICE uint32_t* table() const { return reinterpret_cast<uint32_t*>(base + p.table + parity * p.table_bytes); }
-    // begin[pair] is the first row of a pair, begin[experts] the number of rows.
-    PGAS_DEVICE uint32_t* begin() const { return reinterpret_cast<uint32_t*>(base + p.begin + parity * p.begin_bytes); }
-    PGAS_DEVICE counters* count(uint32_t i) const { return reinterpret_cast<counters*>(base + p.counters) + i; }
-    PGAS_DEVICE uint64_t* count_word(uint32_t pair) const {
-        return pgas::signal_at(signals, uint64_t(parity) * p.experts + pair);
-    }
-    PGAS_DEVICE uint64_t* flag_word(uint32_t expert) const {
-        return pgas::signal_at(signals, uint64_t(parities + parity) * p.experts + expert);
-    }
-    // Data and signals of a local expert share one queue per peer.
-    PGAS_DEVICE pgas::context context(uint32_t local_expert) const { return w.context(local_expert % p.contexts); }
-    PGAS_DEVICE uint64_t tagged(uint32_t n) const { return gen << 32 | n; }
-};
-
-PGAS_DEVICE generation generation_of(pgas::world w, uint8_t* base, uint64_t* signals, const plan& p, uint64_t gen) {
-    return {w, base, signals, p, gen, uint32_t(gen % parities)};
-}
-
-PGAS_DEVICE uint32_t warp_in_block() { return threadIdx.x / lanes; }
-PGAS_DEVICE uint32_t warps_in_block() { return blockDim.x / lanes; }
-PGAS_DEVICE uint32_t warp_in_grid() { return blockIdx.x * warps_in_block() + warp_in_block(); }
-PGAS_DEVICE uint32_t warps_in_grid() { return gridDim.x * warps_in_block(); }
-
-// Leaves the first fault for the host: (step << 32 | status) and what it is about (expert, pair or row).
-PGAS_DEVICE void fault(const generation& r, step where, uint32_t status, uint64_t about) {
-    auto* word = reinterpret_cast<unsigned long long*>(r.base + r.p.fault);
-    if (atomicCAS(word, 0ull, static_cast<unsigned long long>(uint64_t(where) << 32 | status)) == 0) word[1] = about;
-}
-
-// Reports a status other than ok and returns whether all is well.
-PGAS_DEVICE bool fine(const generation& r, step where, pgas::status s, uint64_t about) {
-    if (s == pgas::status::ok) return true;
-    fault(r, where, static_cast<uint32_t>(s), about);
-    return false;
-}
-
-// Waits for a word of this generation. One thread. *n receives the count in it.
-PGAS_DEVICE bool await(const generation& r, step where, const uint64_t* word, uint32_t limit, uint64_t about,
-                       uint32_t* n) {
-    uint64_t seen = 0;
-    if (!fine(r, where, pgas::wait_until(r.w.context(0), word, pgas::ge(r.tagged(0)), &seen), about)) return false;
-    *n = uint32_t(seen);
-    if (seen >> 32 == r.gen && *n <= limit) return true;
-    fault(r, where, protocol_fault, about);
-    return false;
-}
-
-// Eight neighbouring bf16 channels as fp32, zeros behind the last of n. `whole` says that rows are 16-byte aligned.
-PGAS_DEVICE void load8(const uint16_t* p, uint32_t n, bool whole, float* v) {
-    if (whole) {
-        uint64_t a = reinterpret_cast<const uint64_t*>(p)[0];
-        uint64_t b = reinterpret_cast<const uint64_t*>(p)[1];
-        for (uint32_t i = 0; i < 4; ++i) {
-            v[i] = from_bf16(uint16_t(a >> (16 * i)));
-            v[i + 4] = from_bf16(uint16_t(b >> (16 * i)));
-        }
-        return;
-    }
-    for (uint32_t i = 0; i < chunk; ++i) v[i] = i < n ? from_bf16(p[i]) : 0.0f;
-}
-
-PGAS_DEVICE void store8(uint16_t* p, uint32_t n, bool whole, const float* v) {
-    if (whole) {
-        uint64_t a = 0;
-        uint64_t b = 0;
-        for (uint32_t i = 0; i < 4; ++i) {
-            a |= uint64_t(to_bf16(v[i])) << (16 * i);
-            b |= uint64_t(to_bf16(v[i + 4])) << (16 * i);
-        }
-        reinterpret_cast<uint64_t*>(p)[0] = a;
-        reinterpret_cast<uint64_t*>(p)[1] = b;
-        return;
-    }
-    for (uint32_t i = 0; i < n && i < chunk; ++i) p[i] = to_bf16(v[i]);
-}
+using namespace moe;
 
 // ---- dispatch, send half -------------------------------------------------------------------------------------------
+
+namespace moe {
 
 // Adds to an expert's word: 1 for an issued token, (count + 1) << 32 once. Whoever completes it sends the count, behind
 // all tokens in the same queue. One thread.
@@ -343,7 +133,7 @@ PGAS_DEVICE bool send_entry(const generation& r, uint32_t t, uint32_t k) {
     return warp.broadcast(ok) != 0;
 }
 
-}  // namespace
+}  // namespace moe
 
 extern "C" __global__ void __launch_bounds__(512, 1)
     moe_dispatch_send(pgas::world w, uint8_t* base, uint64_t* signals, plan p, uint64_t gen, uint32_t n_tokens) {
@@ -360,7 +150,7 @@ PGAS_KERNEL(moe_dispatch_send)
 
 // ---- dispatch, receive half ----------------------------------------------------------------------------------------
 
-namespace {
+namespace moe {
 
 // One warp turns the counts in begin[1..experts] into running sums. Returns the number of rows.
 PGAS_DEVICE uint32_t scan_counts(const generation& r) {
@@ -381,7 +171,7 @@ PGAS_DEVICE uint32_t scan_counts(const generation& r) {
     return total;
 }
 
-}  // namespace
+}  // namespace moe
 
 // One block. Waits for the counts of all (local expert, source PE) pairs and lists the rows: all rows of an expert are
 // neighbours, ordered by source PE. The tokens stay in their slots.
@@ -415,7 +205,7 @@ PGAS_KERNEL(moe_dispatch_receive)
 
 // ---- experts -------------------------------------------------------------------------------------------------------
 
-namespace {
+namespace moe {
 
 // Eight neighbouring channels of a message as the expert computes with them: bf16 values.
 PGAS_DEVICE void load_message8(const plan& p, const uint8_t* payload, uint32_t c, bool whole, float* v) {
@@ -458,7 +248,7 @@ PGAS_DEVICE void lane_outputs(const plan& p, const uint16_t* h, const uint16_t* 
     }
 }
 
-}  // namespace
+}  // namespace moe
 
 // Each warp runs one row at a time through its expert: hidden -> ffn, ReLU, ffn -> hidden. The result is written where
 // combine sends it from.
@@ -497,7 +287,7 @@ PGAS_KERNEL(moe_mlp)
 
 // ---- combine, send half --------------------------------------------------------------------------------------------
 
-namespace {
+namespace moe {
 
 // Tells a source PE that all rows of an expert for it are on their way, in the queue of those rows. One thread.
 PGAS_DEVICE bool send_flag(const generation& r, uint32_t pair, uint32_t n) {
@@ -546,7 +336,7 @@ PGAS_DEVICE bool send_row(const generation& r, uint32_t i) {
     return warp.broadcast(ok) != 0;
 }
 
-}  // namespace
+}  // namespace moe
 
 extern "C" __global__ void __launch_bounds__(512, 1)
     moe_combine_send(pgas::world w, uint8_t* base, uint64_t* signals, plan p, uint64_t gen) {
@@ -565,7 +355,7 @@ PGAS_KERNEL(moe_combine_send)
 
 // ---- combine, receive half -----------------------------------------------------------------------------------------
 
-namespace {
+namespace moe {
 
 // A warp waits for the experts of a token: lane k for entry k.
 PGAS_DEVICE bool await_token(const generation& r, uint32_t t) {
@@ -595,7 +385,7 @@ PGAS_DEVICE void combine_token(const generation& r, uint32_t t) {
     }
 }
 
-}  // namespace
+}  // namespace moe
 
 // Ends when every expert's flag has come and everything that this PE sent in earlier halves is complete (rule R).
 extern "C" __global__ void __launch_bounds__(512, 1)
