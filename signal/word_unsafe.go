@@ -19,6 +19,9 @@ func Apply(addr uintptr, u Update) {
 	atomic.StoreUint64(word(addr), u.Value)
 }
 
+// FetchAdd adds v to the word at addr and returns the old value; order as for Apply.
+func FetchAdd(addr uintptr, v uint64) uint64 { return atomic.AddUint64(word(addr), v) - v }
+
 // word makes a pointer to memory that the Go heap does not own. The indirection keeps vet's uintptr rule content: the
 // memory is mapped, never moved and never collected.
 func word(addr uintptr) *uint64 { return *(**uint64)(unsafe.Pointer(&addr)) }
