@@ -87,6 +87,17 @@ func (c Config) kinds() []string {
 	return []string{c.Routing}
 }
 
+// wireFormat names what dispatch carries.
+func (c Config) wireFormat() string {
+	switch {
+	case !c.FP8:
+		return "bf16"
+	case c.Pow2:
+		return "fp8 e4m3 with power-of-two scales"
+	}
+	return "fp8 e4m3"
+}
+
 // localExperts returns how many experts each of pes PEs owns.
 func (c Config) localExperts(pes int) int { return c.Experts / pes }
 

@@ -123,3 +123,8 @@ func (t *Traffic) count(bytes uint64, local bool) {
 		t.Local += bytes
 	}
 }
+
+func (t *Traffic) add(u Traffic) {
+	t.Logical += u.Logical
+	t.Local += u.Local
+}

@@ -87,7 +87,16 @@ func machine(platform string) string {
 	return fmt.Sprintf("%s platform, %s/%s, %d CPUs", platform, runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
 }
 
-const timeNote = "times are host clock around launch and synchronisation of each kernel"
+const timeNote = "times are between events around each kernel, waiting for other PEs included"
+
+// newResult puts the rows of all PEs together.
+func newResult(kind string, rows []Row) Result {
+	r := Result{Routing: kind, Pass: true, Rows: rows}
+	for _, row := range rows {
+		r.Pass = r.Pass && row.Error == ""
+	}
+	return r
+}
 
 // verdict returns the PASS or FAIL line of one routing, and with FAIL one line per PE that found an error.
 func (r Result) verdict(c Config) string {
@@ -129,7 +138,11 @@ func writeTable(w io.Writer, c Config, r Result) {
 			fmt.Sprintf("%.3f", gbps(p.DispatchBytes.Logical, p.DispatchUs)), fmt.Sprintf("%.3f", gbps(p.DispatchBytes.wire(), p.DispatchUs)),
 			fmt.Sprintf("%.3f", gbps(p.CombineBytes.Logical, p.CombineUs)), fmt.Sprintf("%.3f", gbps(p.CombineBytes.wire(), p.CombineUs))})
 	}
-	t.SetCaption("µs are p50 / p99 of %d rounds; %s; GB/s counts all selections, wire only what left the PE", c.Iters, timeNote)
+	rounds := c.Iters
+	if c.Split {
+		rounds *= parities
+	}
+	t.SetCaption("µs are p50 / p99 of %d rounds; %s; GB/s counts all selections, wire only what left the PE", rounds, timeNote)
 	fmt.Fprintln(w, t.Render())
 }
 

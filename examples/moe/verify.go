@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 )
 
@@ -139,6 +140,9 @@ func (v *verifier) combine(gen uint64, b Batch, out []byte) error {
 	return nil
 }
 
+// errTolerance: quantization loses more than it should.
+var errTolerance = errors.New("fp8 result differs from bf16")
+
 // tolerance compares the combined tokens, which equal the quantized reference bit for bit, with what experts fed in
 // bf16 would have given.
 func (v *verifier) tolerance(b Batch, out []byte) (float64, error) {
@@ -152,7 +156,7 @@ func (v *verifier) tolerance(b Batch, out []byte) (float64, error) {
 		d.add(v.ref.unquantized(b, t), got)
 	}
 	if x := d.value(); !(x <= fp8Tolerance) {
-		return x, fmt.Errorf("combine on PE %d: fp8 result differs from bf16 by %.2e, allowed are %.2e", v.pe, x, fp8Tolerance)
+		return x, fmt.Errorf("combine on PE %d: %w by %.2e, allowed are %.2e", v.pe, errTolerance, x, fp8Tolerance)
 	}
 	return d.value(), nil
 }
