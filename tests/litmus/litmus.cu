@@ -60,6 +60,11 @@ struct test {
         if (threadIdx.x == 0) s = static_cast<uint32_t>(pgas::wait_until(c0, at(i), pgas::ge(value)));
         return ok(static_cast<pgas::status>(pgas::block().broadcast(s)));
     }
+    // Thread 0 puts the arrival word as an ordinary element.
+    __device__ bool flag(uint64_t round) const {
+        __syncthreads();
+        return threadIdx.x != 0 || ok(pgas::p(c0, at(arrived), round, 1));
+    }
     __device__ bool acknowledge(uint32_t pe, uint64_t round) const {
         return ok(pgas::signal(pgas::block(), c0, pe, pgas::signal_set(at(acknowledged), round)));
     }
@@ -79,10 +84,10 @@ __device__ bool send_data(const test& t, uint32_t which, uint64_t r) {
             return t.ok(pgas::put_nbi(pgas::block(), t.control ? t.c1 : t.c0, t.box, t.src, t.n, 1)) &&
                    t.ok(pgas::put_signal_nbi(pgas::block(), t.c0, t.box + t.n, t.src + t.n, t.n, 1, signal));
         case fence_orders:
-            // The flag is an element of ordinary memory; only the fence orders it. On one queue the control would be
-            // ordered anyway, so the mistake is again another context.
+            // The flag is a plain element, so that only the fence orders it. One queue would order it anyway: the
+            // mistake is again another context.
             return t.ok(pgas::put_nbi(pgas::block(), t.control ? t.c1 : t.c0, t.box, t.src, t.n, 1)) &&
-                   t.ok(pgas::fence(t.c0, 1)) && t.ok(pgas::signal(pgas::block(), t.c0, 1, signal));
+                   t.ok(pgas::fence(t.c0, 1)) && t.flag(r);
         case quiet_completes:
             return t.ok(pgas::put_nbi(pgas::block(), t.c0, t.box, t.src, t.n, 1)) &&
                    (t.control || t.ok(pgas::quiet(t.c0, 1))) && t.ok(pgas::signal(pgas::block(), t.c1, 1, signal));
