@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"sync"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/pgas-go/pgas/bootstrap"
 	"github.com/pgas-go/pgas/internal/errs"
 	"github.com/pgas-go/pgas/internal/native/mlx5"
@@ -25,17 +23,8 @@ var Variables = [wire.Segments]string{"PGAS_HEAP_SIZE", "PGAS_HOST_HEAP_SIZE", "
 type Config struct {
 	// Sizes in bytes, by wire.Segment; equal on all PEs. A segment of 0 bytes has no memory.
 	Sizes [wire.Segments]uint64
-	// Local are the PEs of this host, in ascending order, this one among them.
-	Local []int
-	// Descriptors gives each PE of Local the others' descriptors; see bootstrap. Needed when Local has more than one.
-	Descriptors Descriptors
-}
-
-// Descriptors passes file descriptors between the PEs of one host.
-type Descriptors interface {
-	// Exchange is collective among all PEs. It sends mine to every other PE of the host and returns theirs by PE. The
-	// descriptors returned are the caller's.
-	Exchange(ctx context.Context, mine []int) (map[int][]int, error)
+	// LocalPEs is the number of PEs on this host, which share its memory.
+	LocalPEs int
 }
 
 // Heap is one PE's part of the symmetric heap.
@@ -129,7 +118,7 @@ func (h *Heap) checkMemory() error {
 		if total < inGPU {
 			total = ^uint64(0)
 		}
-		return checkFits("host memory", total, len(h.cfg.Local), host, Variables[wire.SegmentDevice])
+		return checkFits("host memory", total, h.cfg.LocalPEs, host, Variables[wire.SegmentDevice])
 	}
 	free, _, err := h.p.CUDA.MemGetInfo()
 	if err != nil {
@@ -138,7 +127,7 @@ func (h *Heap) checkMemory() error {
 	if err := checkFits("GPU memory", inGPU, 1, free, Variables[wire.SegmentDevice]); err != nil {
 		return err
 	}
-	return checkFits("host memory", inHost, len(h.cfg.Local), host, Variables[wire.SegmentHost])
+	return checkFits("host memory", inHost, h.cfg.LocalPEs, host, Variables[wire.SegmentHost])
 }
 
 func (h *Heap) allocate(context.Context) error {
@@ -170,26 +159,19 @@ func (h *Heap) mapPeers(ctx context.Context) error {
 	for s := range h.seg {
 		h.peers[me].mem[s] = h.seg[s].mem
 	}
-	if h.cfg.Descriptors == nil {
-		return nil
-	}
 	mine, err := h.export()
-	defer func() { closeAll(mine) }()
+	defer func() { _ = bootstrap.CloseFDs([][]int{mine}) }()
 	if err != nil {
 		return err
 	}
-	theirs, err := h.cfg.Descriptors.Exchange(ctx, mine)
+	theirs, err := bootstrap.ExchangeFDs(ctx, h.x, mine)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		for _, fds := range theirs {
-			closeAll(fds)
-		}
-	}()
+	defer func() { _ = bootstrap.CloseFDs(theirs) }()
 	for pe, fds := range theirs {
-		if pe == me {
-			continue
+		if fds == nil {
+			continue // this PE, or one of another host
 		}
 		if err := h.importPeer(pe, fds); err != nil {
 			return fmt.Errorf("map the segments of PE %d: %w", pe, err)
@@ -238,12 +220,6 @@ func (h *Heap) importPeer(pe int, fds []int) error {
 		h.peers[pe].mem[s] = mem
 	}
 	return nil
-}
-
-func closeAll(fds []int) {
-	for _, fd := range fds {
-		_ = unix.Close(fd)
-	}
 }
 
 func (h *Heap) register(context.Context) error {

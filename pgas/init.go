@@ -167,7 +167,7 @@ func gather[T any](ctx context.Context, x bootstrap.Exchanger, mine T) ([]T, err
 
 func (w *World) openPlatform(ctx context.Context, hosts *bootstrap.Hosts) error {
 	var err error
-	w.plat, err = platform.Open(ctx, platform.Options{Platform: w.cfg.Platform, LocalRank: hosts.LocalRank,
+	w.plat, err = platform.Open(ctx, platform.Options{Platform: w.cfg.Platform, LocalRank: hosts.LocalRank, LocalPEs: len(hosts.Local),
 		SoftGPU: w.cfg.SoftGPU, SoftHCA: w.cfg.SoftHCA, NIC: ibgda.NeedsNIC(w.cfg.Path, w.npes, len(hosts.Local)), Log: w.log})
 	if err != nil {
 		return err

@@ -22,6 +22,8 @@ type Options struct {
 	Platform config.Platform
 	// LocalRank is this PE's number among the PEs of its host: it chooses the GPU and the NIC, counting round.
 	LocalRank int
+	// LocalPEs is the number of PEs of this host, 0 when unknown: waiters spin less when there are more than cores.
+	LocalPEs int
 	// SoftGPU and SoftHCA are the specs of the software platform.
 	SoftGPU, SoftHCA string
 	// NIC asks for a NIC. Without one that works Open still succeeds and says why in Platform.NICError.

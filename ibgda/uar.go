@@ -3,13 +3,11 @@ package ibgda
 import (
 	"errors"
 	"syscall"
-	"unsafe"
 
 	"github.com/pgas-go/pgas/internal/errs"
 	"github.com/pgas-go/pgas/internal/native/cuda"
 	"github.com/pgas-go/pgas/internal/native/mlx5"
 	"github.com/pgas-go/pgas/internal/platform"
-	"github.com/pgas-go/pgas/internal/prm"
 )
 
 // uarKinds in order of preference: a register of its own, the shared non-cached one, a write-combining one.
@@ -42,9 +40,11 @@ func (s *uarSource) get(gpu bool) (doorbell, error) {
 	page := uar.BaseAddr
 	at, mapped := s.pages[page]
 	if !mapped {
-		if at, err = s.mapPage(page); err != nil {
+		var unmap func() error
+		if at, unmap, err = s.p.MapDoorbellPage(page); err != nil {
 			return doorbell{}, err
 		}
+		s.undo.Push(unmap)
 		s.pages[page] = at
 	}
 	return doorbell{page: uar.PageID, addr: uint64(at) + uint64(uar.RegAddr-page)}, nil
@@ -65,16 +65,4 @@ func (s *uarSource) alloc() (*mlx5.UAR, error) {
 	}
 	return nil, &errs.UnsupportedError{Feature: "ibgda on " + s.p.NIC.Name, Need: "a doorbell register (UAR)",
 		Have: all.Error(), Fix: "lower PGAS_CONTEXTS, or raise PF_LOG_BAR_SIZE with mlxconfig"}
-}
-
-// mapPage gives the GPU the doorbell page.
-func (s *uarSource) mapPage(page uintptr) (cuda.DevicePtr, error) {
-	d, at := s.p.CUDA, unsafe.Pointer(platform.At[byte](page))
-	err := d.MemHostRegister(at, prm.UarPageBytes, cuda.HostRegisterPortable|cuda.HostRegisterDevicemap|cuda.HostRegisterIomemory)
-	if err != nil {
-		return 0, &errs.UnsupportedError{Feature: "ibgda", Need: "the NIC's doorbell page mapped into the GPU", Have: err.Error(),
-			Fix: `load the nvidia module with NVreg_RegistryDwords="PeerMappingOverride=1;", or set PGAS_PATH=p2p`}
-	}
-	s.undo.Push(func() error { return d.MemHostUnregister(at) })
-	return d.MemHostGetDevicePointer(at)
 }

@@ -1,0 +1,88 @@
+package pgas
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// environ is the environment of PE rank of a job on this host. extra wins over what the test process has.
+func environ(rank, size int, root string, extra ...string) []string {
+	own := []string{"PGAS_RANK=" + strconv.Itoa(rank), "PGAS_SIZE=" + strconv.Itoa(size), "PGAS_ROOT=" + root,
+		"PGAS_PLATFORM=soft", "PGAS_HEAP_SIZE=4M", "PGAS_HOST_HEAP_SIZE=1M", "PGAS_SIGNAL_HEAP_SIZE=64K", "PGAS_TIMEOUT=20s"}
+	return append(append(extra, own...), "HOME="+os.Getenv("HOME"), "PATH="+os.Getenv("PATH"))
+}
+
+func newRoot() string { return fmt.Sprintf("unix:@pgas-test-%d-%x", os.Getpid(), rand.Uint64()) }
+
+// runPEs runs body on size PEs that are goroutines of this process, and closes their Worlds.
+func runPEs(t *testing.T, size int, extra []string, body func(ctx context.Context, w *World) error) {
+	t.Helper()
+	errs := tryPEs(t, size, extra, body)
+	for pe, err := range errs {
+		require.NoError(t, err, "PE %d", pe)
+	}
+}
+
+func tryPEs(t *testing.T, size int, extra []string, body func(ctx context.Context, w *World) error) []error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	root := newRoot()
+	failures := make([]error, size)
+	var all sync.WaitGroup
+	for pe := range size {
+		all.Go(func() {
+			w, err := Init(ctx, Options{Environ: environ(pe, size, root, extra...)})
+			if err != nil {
+				failures[pe] = err
+				return
+			}
+			if err = body(ctx, w); err != nil {
+				w.Abort(err)
+			}
+			failures[pe] = errors.Join(err, w.Close())
+		})
+	}
+	all.Wait()
+	return failures
+}
+
+func TestOnePE(t *testing.T) {
+	runPEs(t, 1, nil, func(ctx context.Context, w *World) error {
+		require.Equal(t, 0, w.PE())
+		require.Equal(t, 1, w.NPEs())
+		require.Equal(t, 0, w.Next())
+		require.Equal(t, "p2p", w.Path(0))
+		return w.Barrier(ctx)
+	})
+}
+
+func TestTwoPEs(t *testing.T) {
+	runPEs(t, 2, nil, func(ctx context.Context, w *World) error {
+		a, err := Alloc[uint64](w, 100)
+		if err != nil {
+			return err
+		}
+		if err := Put(ctx, a, []uint64{uint64(w.PE()) + 1}, w.Next()); err != nil {
+			return err
+		}
+		if err := w.Barrier(ctx); err != nil {
+			return err
+		}
+		got := make([]uint64, 1)
+		if err := CopyOut(got, a); err != nil {
+			return err
+		}
+		require.Equal(t, uint64(w.Prev())+1, got[0])
+		return nil
+	})
+}
