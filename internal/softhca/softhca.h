@@ -42,6 +42,7 @@ void softhca_set_hooks(const softhca_hooks* hooks);
 
 // An 8-byte MMIO store by a CPU, for programs without the software GPU. Returns 0, or EFAULT when reg is in no UAR page.
 int softhca_mmio_store(void* reg, uint64_t value);
+int softhca_mmio_store_at(uintptr_t reg, uint64_t value);  // for Go, where a register is no pointer
 
 // Counters, summed over all devices of the process since they were first opened (or since softhca_configure).
 #define SOFTHCA_COUNTERS(X)                                                              \

@@ -30,7 +30,9 @@ func (c *Context) AllocPD() (*PD, error) {
 }
 
 // Close frees the domain; EBUSY while MRs or QPs use it.
-func (p *PD) Close() error { return codeError("ibv_dealloc_pd", int(C.pgas_mlx5_dealloc_pd(p.lib.t, p.pd))) }
+func (p *PD) Close() error {
+	return codeError("ibv_dealloc_pd", int(C.pgas_mlx5_dealloc_pd(p.lib.t, p.pd)))
+}
 
 // MR is registered memory.
 type MR struct {
@@ -61,7 +63,9 @@ func (p *PD) wrapMR(op string, mr *C.struct_ibv_mr, err error) (*MR, error) {
 }
 
 // Close deregisters the memory: when it returns, no NIC touches it through this MR any more.
-func (m *MR) Close() error { return codeError("ibv_dereg_mr", int(C.pgas_mlx5_dereg_mr(m.lib.t, m.mr))) }
+func (m *MR) Close() error {
+	return codeError("ibv_dereg_mr", int(C.pgas_mlx5_dereg_mr(m.lib.t, m.mr)))
+}
 
 // Umem is memory registered for queues and doorbell records.
 type Umem struct {
