@@ -51,7 +51,7 @@ func (d *Driver) MemFreeHost(p unsafe.Pointer) error {
 }
 
 // MemHostRegister pins memory that was made elsewhere (not Go memory); flags are HostRegister values. With
-// HostRegisterIOMemory the range is a device's registers, such as a NIC's UAR page.
+// HostRegisterIomemory the range is a device's registers, such as a NIC's UAR page.
 func (d *Driver) MemHostRegister(p unsafe.Pointer, bytes uint64, flags uint32) error {
 	return d.check("cuMemHostRegister", C.pgas_cuMemHostRegister(d.c, p, C.size_t(bytes), C.uint(flags)))
 }
