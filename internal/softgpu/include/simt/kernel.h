@@ -6,8 +6,10 @@
 // n bytes of patch area before the function's entry: they are never executed, and the compiler lists their start in a
 // section of its own.
 #if defined(__x86_64__)
-#define SIMT_FIRST_(a, ...) a
-#define __launch_bounds__(...) __attribute__((patchable_function_entry(SIMT_FIRST_(__VA_ARGS__, 0), SIMT_FIRST_(__VA_ARGS__, 0))))
+// sizeof, because g++ wants a constant that is already folded.
+#define SIMT_BOUND_(a, ...) sizeof(char[a])
+#define __launch_bounds__(...) \
+    __attribute__((patchable_function_entry(SIMT_BOUND_(__VA_ARGS__, 0), SIMT_BOUND_(__VA_ARGS__, 0))))
 #else
 #define __launch_bounds__(...)
 #endif
@@ -24,7 +26,6 @@ inline uint32_t launch_bounds(const void* fn) {
 #if defined(__x86_64__)
     constexpr unsigned char nop = 0x90;
     const uintptr_t at = reinterpret_cast<uintptr_t>(fn);
-    if (!&__start___patchable_function_entries[0]) return 0;
     for (const uintptr_t* p = __start___patchable_function_entries; p != __stop___patchable_function_entries; ++p) {
         if (*p >= at || at - *p > 1024) continue;
         auto* area = reinterpret_cast<const unsigned char*>(*p);
@@ -59,7 +60,7 @@ struct kernel_traits<void (*)(A...)> {
 // After the definition of extern "C" __global__ void name(...).
 #define SIMT_KERNEL(name)                                                                                        \
     extern "C" {                                                                                                 \
-    __attribute__((used, visibility("default"))) extern const simt_kernel simt_kernel_##name;                    \
+    extern __attribute__((visibility("default"))) const simt_kernel simt_kernel_##name;                    \
     const simt_kernel simt_kernel_##name = {                                                                     \
         #name, &simt::kernel_traits<decltype(&name)>::entry<&name>, simt::kernel_traits<decltype(&name)>::count, \
         simt::kernel_traits<decltype(&name)>::bytes,                                                             \
