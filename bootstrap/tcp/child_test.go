@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pgas-go/pgas/internal/errs"
+	"github.com/pgas-go/pgas/internal/leak"
 )
 
 // The test binary is its own child program: with childMarker set it is one PE that does as its orders say.
@@ -28,6 +29,9 @@ func childMain() int {
 	step, _ := time.ParseDuration(os.Getenv("PGAS_TEST_STEP"))
 	o := options(rank, size, os.Getenv("PGAS_TEST_ROOT"))
 	o.StepTimeout = step
+	if os.Getenv(childMarker) == "rounds" {
+		return childRounds(o)
+	}
 	x, err := Connect(context.Background(), o)
 	if err != nil {
 		fmt.Println("failed:", err)
@@ -60,6 +64,55 @@ func childMain() int {
 	}
 	fmt.Println("closed")
 	return 0
+}
+
+// childRounds joins and leaves 1,000 times, and says whether descriptors and goroutines stayed flat.
+func childRounds(o Options) int {
+	var before leak.Snapshot
+	for round := range 1001 {
+		x, err := Connect(context.Background(), o)
+		if err == nil {
+			err = checkGather(x, round%3)
+		}
+		if err == nil {
+			err = x.Close()
+		}
+		if err != nil {
+			fmt.Println("failed in round", round, ":", err)
+			return 1
+		}
+		if round == 0 {
+			fmt.Println("joined")
+			before, _ = leak.Take()
+		}
+	}
+	var grown []string
+	for range 100 {
+		after, _ := leak.Take()
+		if grown = before.Diff(leak.Snapshot{FDs: after.FDs, Goroutines: after.Goroutines}, 0); len(grown) == 0 {
+			break
+		}
+		time.Sleep(20 * time.Millisecond) // goroutines end a little after their work
+	}
+	fmt.Println("grown:", grown)
+	return 0
+}
+
+// One fixed port, two processes, 1,000 times.
+func TestThousandRoundsInOneProcessPair(t *testing.T) {
+	for _, c := range children(t, freeRoot(t, "127.0.0.1"), 10*time.Second, "rounds", "rounds") {
+		require.Equal(t, "grown: []", c.line())
+	}
+}
+
+// The port of a root that was killed can be used again at once.
+func TestPortOfAKilledRootIsFree(t *testing.T) {
+	root := freeRoot(t, "127.0.0.1")
+	for range 3 {
+		all := children(t, root, 10*time.Second, "watch", "watch")
+		require.NoError(t, all[0].cmd.Process.Kill())
+		require.Contains(t, all[1].line(), "peer lost: PE 0")
+	}
 }
 
 type child struct {

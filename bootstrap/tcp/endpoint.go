@@ -3,6 +3,7 @@ package tcp
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"slices"
@@ -79,19 +80,30 @@ func (e *endpoint) listenAddr() (string, error) {
 		return "", err
 	}
 	if a, err := netip.ParseAddr(e.localName(all)); err == nil {
-		for _, i := range chosen {
-			if slices.ContainsFunc(i.Addrs, func(p netip.Prefix) bool { return p.Addr().WithZone("") == a.WithZone("") }) {
-				return net.JoinHostPort(a.String(), port), nil
-			}
+		if isLocal(a, chosen) {
+			return net.JoinHostPort(a.String(), port), nil
 		}
 		if a.IsLoopback() && e.filter.Empty() {
 			return net.JoinHostPort(a.String(), port), nil // all of 127.0.0.0/8 is local
+		}
+		if isLocal(a, all) {
+			return "", fmt.Errorf("root %v is this host's, but not on a chosen interface; chosen: %s (change PGAS_ROOT or PGAS_INTERFACE)",
+				e, netif.Describe(chosen))
 		}
 	}
 	if e.filter.Empty() {
 		return ":" + port, nil
 	}
 	return net.JoinHostPort(chosen[0].Addrs[0].Addr().String(), port), nil
+}
+
+func isLocal(a netip.Addr, interfaces []netif.Interface) bool {
+	for _, i := range interfaces {
+		if slices.ContainsFunc(i.Addrs, func(p netip.Prefix) bool { return p.Addr() == a.WithZone("") }) {
+			return true
+		}
+	}
+	return false
 }
 
 // localName replaces "localhost" by the loopback address that this host has, so that no resolver is asked and an

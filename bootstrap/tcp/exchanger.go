@@ -11,6 +11,7 @@ import (
 
 	"github.com/pgas-go/pgas/bootstrap"
 	"github.com/pgas-go/pgas/internal/errs"
+	"github.com/pgas-go/pgas/internal/leak"
 )
 
 // abortTimeout bounds Abort, byeTimeout the goodbye of Close.
@@ -25,6 +26,7 @@ type exchanger struct {
 	conn net.Conn
 	in   *bufio.Reader
 	hub  *hub // PE 0 only
+	owed leak.Token
 
 	turn    chan struct{} // holds one token: collective calls are one at a time
 	started chan struct{}
@@ -55,7 +57,7 @@ type gather struct {
 }
 
 func newExchanger(o Options, conn net.Conn, in *bufio.Reader, h *hub) *exchanger {
-	e := &exchanger{opt: o, conn: conn, in: in, hub: h, turn: make(chan struct{}, 1), started: make(chan struct{}),
+	e := &exchanger{opt: o, conn: conn, in: in, hub: h, owed: leak.Track("exchanger", fmt.Sprintf("PE %d of job %s", o.Rank, o.Job)), turn: make(chan struct{}, 1), started: make(chan struct{}),
 		failed: make(chan struct{}), bye: make(chan struct{}), ended: make(chan struct{})}
 	e.turn <- struct{}{}
 	go e.read()
@@ -195,6 +197,11 @@ func (e *exchanger) collect(ctx context.Context, o op, mine []byte) ([][]byte, e
 		case <-w.done:
 			return w.blobs, nil
 		case <-e.failed:
+			select {
+			case <-w.done: // complete before the job failed: all PEs have this result
+				return w.blobs, nil
+			default:
+			}
 			return nil, e.failure(o)
 		case <-cancelled:
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -301,5 +308,6 @@ func (e *exchanger) close() error {
 	}
 	e.conn.Close()
 	<-e.ended
+	e.owed.Release()
 	return err
 }

@@ -78,8 +78,9 @@ func (h *hub) admit(conn net.Conn, in *bufio.Reader, hi *hello, nonce []byte) (*
 	if inRange {
 		old = h.members[hi.Rank]
 	}
-	// A PE that was here and went is already in the next round of this job.
-	was := old != nil && (old.left || old.gone) || inRange && h.told[hi.Rank]
+	// A PE that was here and went is already in the next round of this job, even if its old connection has not been
+	// seen to end. So is every PE that comes after the failure of a job that was complete.
+	was := old != nil && (old.left || old.gone || h.failed != nil && (h.started || old.pid == hi.PID)) || inRange && h.told[hi.Rank]
 	switch {
 	case h.closing || was || h.members[0].left:
 		return away(whyRetry, "job %s is ending", h.opt.Job)

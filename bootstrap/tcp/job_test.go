@@ -2,6 +2,7 @@ package tcp
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/pgas-go/pgas/bootstrap"
+	"github.com/pgas-go/pgas/internal/leak"
 )
 
 func TestMain(m *testing.M) {
@@ -39,6 +41,7 @@ func options(rank, size int, root string) Options {
 // everyPE runs body for each PE in its own goroutine and returns their errors. It fails the test after limit.
 func everyPE(t testing.TB, size int, limit time.Duration, body func(rank int) error) []error {
 	t.Helper()
+	leak.Check(t)
 	out := make([]error, size)
 	var wg sync.WaitGroup
 	for rank := range size {
@@ -72,11 +75,9 @@ func withJob(t testing.TB, size int, change func(*Options), body func(x bootstra
 	})
 }
 
-func noErrors(t testing.TB, errors []error) {
+func noErrors(t testing.TB, all []error) {
 	t.Helper()
-	for rank, err := range errors {
-		require.NoError(t, err, "PE %d", rank)
-	}
+	require.NoError(t, errors.Join(all...))
 }
 
 // checkGather does one all-gather with contents that depend on rank and round, and checks all of it.

@@ -3,7 +3,6 @@ package tcp
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"io"
 	"net"
 	"strings"
@@ -241,56 +240,50 @@ func TestPortOfAnotherProgram(t *testing.T) {
 	}
 }
 
+// stranger connects to the root and misbehaves. It returns the connection, to be closed at the end.
+func stranger(t *testing.T, root, what string) net.Conn {
+	conn, err := net.Dial("tcp", root)
+	require.NoError(t, err)
+	require.NoError(t, conn.SetDeadline(time.Now().Add(5*time.Second)))
+	f, err := readFrame(conn, maxHandshake)
+	require.NoError(t, err)
+	require.Equal(t, kindChallenge, f.kind)
+	switch what {
+	case "silent":
+		return conn
+	case "garbage":
+		junk := make([]byte, 2000)
+		_, _ = rand.Read(junk)
+		_, err = conn.Write(junk)
+	case "oversized":
+		b := (&frame{version: 1, kind: kindHello, payload: make([]byte, maxHandshake+1)}).encode()
+		_, err = conn.Write(b)
+	case "contribute":
+		err = send(conn, &frame{version: 1, kind: kindContribute, job: jobHash("test-job"), payload: make([]byte, 20)})
+	case "forged":
+		err = send(conn, handshakeFrame(kindHello, jobHash("test-job"), hello{Version: 1, Job: "test-job", Rank: 1, Size: 2,
+			Nonce: newNonce(), MAC: newNonce()}))
+	}
+	require.NoError(t, err)
+	if _, err = io.Copy(io.Discard, conn); err != nil { // the hub closes the connection
+		require.ErrorContains(t, err, "reset")
+	}
+	return conn
+}
+
 // Garbage, half-open connections, oversized frames and forged greetings reach a starting and a running job.
 func TestStrangersDoNotDisturb(t *testing.T) {
 	core, logs := observer.New(zap.WarnLevel)
 	root := freeRoot(t, "127.0.0.1")
 	var open []net.Conn
-	knock := func(what string) {
-		conn, err := net.Dial("tcp", root)
-		require.NoError(t, err)
-		open = append(open, conn)
-		require.NoError(t, conn.SetDeadline(time.Now().Add(5*time.Second)))
-		f, err := readFrame(conn, maxHandshake)
-		require.NoError(t, err)
-		require.Equal(t, kindChallenge, f.kind)
-		switch what {
-		case "silent":
-			return
-		case "garbage":
-			junk := make([]byte, 2000)
-			_, _ = rand.Read(junk)
-			_, err = conn.Write(junk)
-		case "oversized":
-			b := (&frame{version: 1, kind: kindHello, payload: make([]byte, maxHandshake+1)}).encode()
-			_, err = conn.Write(b)
-		case "contribute":
-			err = send(conn, &frame{version: 1, kind: kindContribute, job: jobHash("test-job"), payload: make([]byte, 20)})
-		case "forged":
-			forged, jsonErr := json.Marshal(hello{Version: 1, Job: "test-job", Rank: 1, Size: 2, Nonce: newNonce(), MAC: newNonce()})
-			require.NoError(t, jsonErr)
-			err = send(conn, &frame{version: 1, kind: kindHello, job: jobHash("test-job"), payload: forged})
-		}
-		require.NoError(t, err)
-		_, err = io.Copy(io.Discard, conn) // the hub closes the connection
-		if err != nil {
-			require.ErrorContains(t, err, "reset")
-		}
-	}
 	kinds := []string{"silent", "garbage", "oversized", "contribute", "forged"}
 	noErrors(t, everyPE(t, 2, 30*time.Second, func(rank int) error {
 		o := options(rank, 2, root)
 		o.Logger = zap.New(core)
 		if rank == 1 {
-			require.Eventually(t, func() bool {
-				conn, err := net.Dial("tcp", root)
-				if err == nil {
-					conn.Close()
-				}
-				return err == nil
-			}, 5*time.Second, 10*time.Millisecond)
+			require.Eventually(t, func() bool { return answers(root) }, 5*time.Second, 10*time.Millisecond)
 			for _, what := range kinds {
-				knock(what)
+				open = append(open, stranger(t, root, what))
 			}
 		}
 		x, err := Connect(context.Background(), o)
@@ -300,7 +293,7 @@ func TestStrangersDoNotDisturb(t *testing.T) {
 		defer x.Close()
 		for round := range 20 {
 			if rank == 1 {
-				knock(kinds[round%len(kinds)])
+				open = append(open, stranger(t, root, kinds[round%len(kinds)]))
 			}
 			if err := checkGather(x, round); err != nil {
 				return err
@@ -311,7 +304,7 @@ func TestStrangersDoNotDisturb(t *testing.T) {
 	for _, conn := range open {
 		conn.Close()
 	}
-	// Five kinds before the start, four times five after; a silent one is dropped only when the job ends.
+	// Each kind once before the start and four times after; a silent one is dropped only when the job ends.
 	reasons := map[string]int{}
 	for _, e := range logs.FilterMessage("rendezvous refused a connection").All() {
 		reasons[e.ContextMap()["error"].(string)]++
@@ -320,6 +313,42 @@ func TestStrangersDoNotDisturb(t *testing.T) {
 	require.Equal(t, 5, reasons["frame of 4097 bytes, at most 4096"])
 	require.Equal(t, 5, reasons["frame of kind 6 in place of 2"])
 	require.Equal(t, 5, reasons["it does not know the key of job test-job"])
+}
+
+func answers(root string) bool {
+	conn, err := net.Dial("tcp", root)
+	if err == nil {
+		conn.Close()
+	}
+	return err == nil
+}
+
+// A job that failed must not stand in the way of the next one at the same root, even if PEs come back before the old
+// hub has closed.
+func TestConnectAgainAfterFailure(t *testing.T) {
+	root := freeRoot(t, "127.0.0.1")
+	noErrors(t, everyPE(t, 3, 30*time.Second, func(rank int) error {
+		for round := range 10 {
+			x, err := Connect(context.Background(), options(rank, 3, root))
+			if err != nil {
+				return err
+			}
+			if err := checkGather(x, round); err != nil {
+				return err
+			}
+			if round%3 == rank {
+				x.Abort(io.ErrNoProgress)
+			}
+			<-x.Watch()
+			if rank == 0 {
+				time.Sleep(20 * time.Millisecond)
+			}
+			if err := x.Close(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
 }
 
 func TestArguments(t *testing.T) {
