@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"strconv"
@@ -29,6 +30,10 @@ func childMain() int {
 	step, _ := time.ParseDuration(os.Getenv("PGAS_TEST_STEP"))
 	o := options(rank, size, os.Getenv("PGAS_TEST_ROOT"))
 	o.StepTimeout = step
+	o.Interface = os.Getenv("PGAS_TEST_INTERFACE")
+	if os.Getenv("PGAS_TEST_KEEPALIVE") != "" {
+		o.keepAlive = net.KeepAliveConfig{Enable: true, Idle: time.Second, Interval: time.Second, Count: 2}
+	}
 	if os.Getenv(childMarker) == "rounds" {
 		return childRounds(o)
 	}

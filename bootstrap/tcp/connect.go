@@ -34,7 +34,7 @@ func Connect(ctx context.Context, o Options) (bootstrap.Exchanger, error) {
 	if o.Size == 1 {
 		return bootstrap.Single(), nil
 	}
-	ep, err := parseRoot(o.Root, o.Interface)
+	ep, err := parseRoot(&o)
 	if err != nil {
 		return nil, err
 	}

@@ -10,16 +10,11 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/pgas-go/pgas/bootstrap"
 	"github.com/pgas-go/pgas/bootstrap/netif"
 	"github.com/pgas-go/pgas/internal/errs"
 )
-
-// Dead hosts are found by keepalive after about 25 s: 10 s idle, three probes 5 s apart. A stopped process answers
-// keepalive (its kernel does), so it is not taken for dead.
-var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 3}
 
 // endpoint is a parsed root address: TCP, or an abstract Unix socket ("unix:@name").
 type endpoint struct {
@@ -27,9 +22,11 @@ type endpoint struct {
 	host     string
 	port     uint16
 	filter   netif.Filter
+	alive    net.KeepAliveConfig
 }
 
-func parseRoot(root, interfaces string) (*endpoint, error) {
+func parseRoot(o *Options) (*endpoint, error) {
+	root := o.Root
 	if name, ok := strings.CutPrefix(root, "unix:"); ok {
 		if len(name) < 2 || len(name) > 100 || name[0] != '@' {
 			return nil, errs.Arg("start", "root", strconv.Quote(root), "unix:@name with a name of 1 to 99 bytes")
@@ -41,11 +38,11 @@ func parseRoot(root, interfaces string) (*endpoint, error) {
 	if err != nil || portErr != nil || host == "" || n == 0 {
 		return nil, errs.Arg("start", "root", strconv.Quote(root), "host:port, [IPv6]:port or unix:@name")
 	}
-	filter, err := netif.Parse(interfaces)
+	filter, err := netif.Parse(o.Interface)
 	if err != nil {
 		return nil, err
 	}
-	return &endpoint{host: host, port: uint16(n), filter: filter}, nil
+	return &endpoint{host: host, port: uint16(n), filter: filter, alive: o.keepAlive}, nil
 }
 
 func (e *endpoint) String() string {
@@ -58,7 +55,7 @@ func (e *endpoint) String() string {
 // listen opens the root's socket. The own host name is never looked up: a root given by name is listened for on the
 // chosen interface, or on all of them. The job key keeps strangers out.
 func (e *endpoint) listen(ctx context.Context) (net.Listener, error) {
-	lc := net.ListenConfig{KeepAliveConfig: keepAlive}
+	lc := net.ListenConfig{KeepAliveConfig: e.alive}
 	if e.unixName != "" {
 		return lc.Listen(ctx, "unix", e.unixName)
 	}
@@ -124,7 +121,7 @@ func (e *endpoint) localName(all []netif.Interface) string {
 
 // dial makes one attempt to connect to the root.
 func (e *endpoint) dial(ctx context.Context) (net.Conn, error) {
-	d := net.Dialer{KeepAliveConfig: keepAlive}
+	d := net.Dialer{KeepAliveConfig: e.alive}
 	if e.unixName != "" {
 		return d.DialContext(ctx, "unix", e.unixName)
 	}

@@ -1,6 +1,7 @@
 package tcp
 
 import (
+	"net"
 	"strconv"
 	"time"
 
@@ -8,6 +9,10 @@ import (
 
 	"github.com/pgas-go/pgas/internal/errs"
 )
+
+// Dead hosts are found by keepalive after about 25 s: 10 s idle, three probes 5 s apart. A stopped process answers
+// keepalive (its kernel does), so it is not taken for dead.
+var defaultKeepAlive = net.KeepAliveConfig{Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 3}
 
 // Options describe this PE and how to find the others.
 type Options struct {
@@ -28,7 +33,8 @@ type Options struct {
 	// Logger gets refused strangers and slow starts. nil means none.
 	Logger *zap.Logger
 
-	version uint16 // protocol version, for tests; 0 means frameVersion
+	version   uint16              // protocol version, for tests; 0 means frameVersion
+	keepAlive net.KeepAliveConfig // for tests; zero means defaultKeepAlive
 }
 
 func (o *Options) complete() error {
@@ -52,6 +58,9 @@ func (o *Options) complete() error {
 	}
 	if o.version == 0 {
 		o.version = frameVersion
+	}
+	if !o.keepAlive.Enable {
+		o.keepAlive = defaultKeepAlive
 	}
 	return nil
 }
