@@ -43,6 +43,11 @@ func TestRules(t *testing.T) {
 	}
 }
 
+// notInThePaper are tools and test support: no part of the product, but placed in the layers.
+var notInThePaper = map[string]bool{
+	"scripts": true, "internal/cmd": true, "internal/archtest": true, "internal/testjob": true,
+}
+
 // layersMatchThePapers keeps ARCHITECTURE.md and layers in step: every entry is named in the paper's package table.
 func layersMatchThePapers(t tree) []string {
 	paper, here := t["ARCHITECTURE.md"]
@@ -51,8 +56,11 @@ func layersMatchThePapers(t tree) []string {
 	}
 	named := expandBraces(paper)
 	var bad []string
-	for _, layer := range layers[1:] { // the first row is the tooling, which is no part of the product
+	for _, layer := range layers {
 		for _, entry := range layer {
+			if notInThePaper[entry] {
+				continue
+			}
 			if !strings.Contains(named, "`"+entry) {
 				bad = append(bad, "ARCHITECTURE.md: package "+entry+" is in layers but not in the table")
 			}

@@ -18,7 +18,9 @@ const (
 var tableFolders = map[string]bool{"internal/wire/table": true, "internal/prm/table": true}
 
 // longFunctionsAllowed are other Go functions that may be longer, "folder.Name" with the reason.
-var longFunctionsAllowed = map[string]string{}
+var longFunctionsAllowed = map[string]string{
+	"internal/softhca.TestSyndromes": "one table, a line or two per check of the requester and the responder",
+}
 
 func filesAreShort(t tree) []string {
 	var bad []string
