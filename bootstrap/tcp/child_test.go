@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pgas-go/pgas/bootstrap"
 	"github.com/pgas-go/pgas/internal/errs"
 	"github.com/pgas-go/pgas/internal/leak"
 )
@@ -30,6 +31,9 @@ func childMain() int {
 	step, _ := time.ParseDuration(os.Getenv("PGAS_TEST_STEP"))
 	o := options(rank, size, os.Getenv("PGAS_TEST_ROOT"))
 	o.StepTimeout = step
+	if boot, err := time.ParseDuration(os.Getenv("PGAS_TEST_BOOT")); err == nil {
+		o.BootTimeout = boot
+	}
 	o.Interface = os.Getenv("PGAS_TEST_INTERFACE")
 	if os.Getenv("PGAS_TEST_KEEPALIVE") != "" {
 		o.keepAlive = net.KeepAliveConfig{Enable: true, Idle: time.Second, Interval: time.Second, Count: 2}
@@ -49,6 +53,8 @@ func childMain() int {
 	case "held":
 		time.Sleep(300 * time.Millisecond) // SIGSTOP comes meanwhile
 		err = x.Barrier(context.Background())
+	case "locate":
+		err = childLocate(x)
 	case "watch":
 		<-x.Watch()
 		err = x.Cause()
@@ -69,6 +75,24 @@ func childMain() int {
 	}
 	fmt.Println("closed")
 	return 0
+}
+
+// childLocate says which PEs are on this host, and what descriptors it got from each.
+func childLocate(x bootstrap.Exchanger) error {
+	h, err := bootstrap.Locate(context.Background(), x)
+	if err != nil {
+		return err
+	}
+	got, err := bootstrap.ExchangeFDs(context.Background(), x, []int{1, 2})
+	if err != nil {
+		return err
+	}
+	counts := make([]int, len(got))
+	for pe, fds := range got {
+		counts[pe] = len(fds)
+	}
+	fmt.Println("PE", x.Rank(), "hosts", h.Of, "local", h.Local, "place", h.LocalRank, "descriptors", counts)
+	return bootstrap.CloseFDs(got)
 }
 
 // childRounds joins and leaves 1,000 times, and says whether descriptors and goroutines stayed flat.
@@ -117,6 +141,38 @@ func TestPortOfAKilledRootIsFree(t *testing.T) {
 		all := children(t, root, 10*time.Second, "watch", "watch")
 		require.NoError(t, all[0].cmd.Process.Kill())
 		require.Contains(t, all[1].line(), "peer lost: PE 0")
+	}
+}
+
+// A PE that is killed at any moment, also in the middle of the start, leaves nobody waiting beyond the deadline.
+func TestKillAtAnyMoment(t *testing.T) {
+	const size = 3
+	for round := range 9 {
+		root := freeRoot(t, "127.0.0.1")
+		victim := round % size
+		var cmds []*exec.Cmd
+		for rank := range size {
+			cmd := exec.Command(os.Args[0])
+			cmd.Env = append(os.Environ(), childMarker+"=rounds", "PGAS_TEST_RANK="+strconv.Itoa(rank), "PGAS_TEST_BOOT=1s",
+				"PGAS_TEST_SIZE="+strconv.Itoa(size), "PGAS_TEST_ROOT="+root, "PGAS_TEST_STEP=2s")
+			cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+			require.NoError(t, cmd.Start())
+			cmds = append(cmds, cmd)
+		}
+		time.Sleep(time.Duration(round) * 5 * time.Millisecond)
+		require.NoError(t, cmds[victim].Process.Kill())
+		limit := time.AfterFunc(12*time.Second, func() {
+			for _, cmd := range cmds {
+				_ = cmd.Process.Kill()
+			}
+		})
+		for rank, cmd := range cmds {
+			err := cmd.Wait()
+			if rank != victim {
+				require.EqualError(t, err, "exit status 1", "PE %d, victim %d after %d ms", rank, victim, 5*round)
+			}
+		}
+		require.True(t, limit.Stop())
 	}
 }
 

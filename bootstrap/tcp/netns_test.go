@@ -66,6 +66,20 @@ func TestTwoHosts(t *testing.T) {
 	require.Equal(t, 8, strings.Count(out, "closed"), out)
 }
 
+// PEs of different hosts do not pass descriptors to each other.
+func TestHostsAreToldApart(t *testing.T) {
+	out := inNamespaces(t, twoHosts+`
+		export PGAS_TEST_CHILD=locate PGAS_TEST_SIZE=3
+		PGAS_TEST_RANK=0 $PE & P=$!
+		PGAS_TEST_RANK=1 $OTHER $PE & Q=$!
+		PGAS_TEST_RANK=2 $PE
+		wait $P; wait $Q
+		kill $S`)
+	require.Contains(t, out, "PE 0 hosts [0 1 0] local [0 2] place 0 descriptors [0 0 2]\n")
+	require.Contains(t, out, "PE 1 hosts [0 1 0] local [1] place 0 descriptors [0 0 0]\n")
+	require.Contains(t, out, "PE 2 hosts [0 1 0] local [0 2] place 1 descriptors [2 0 0]\n")
+}
+
 func TestLoopbackCannotReachAnotherHost(t *testing.T) {
 	out := inNamespaces(t, twoHosts+`
 		export PGAS_TEST_INTERFACE=lo

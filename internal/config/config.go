@@ -1,5 +1,5 @@
 // Package config is the environment of pgas: one struct with every PGAS_* variable, parsed strictly, with where each
-// value came from. Nothing else in pgas reads PGAS_* variables.
+// value came from. No other package of the library reads them.
 package config
 
 import (
