@@ -51,7 +51,8 @@ void Service::arm(uint32_t qp_index, Clock::time_point due) {
     bool first = false;
     {
         std::lock_guard<std::mutex> lock(mutex_);
-        first = timers_.insert({due, qp_index}).first == timers_.begin();
+        const auto at = timers_.insert({due, qp_index}).first;
+        first = at == timers_.begin();
     }
     if (first) kick();
 }
