@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -24,7 +25,7 @@ import (
 // The test binary is its own child program: with childMarker set it is one PE that does as its orders say.
 const childMarker = "PGAS_TEST_CHILD"
 
-// childMain joins the job and follows orders: "wait" enters a barrier, "held" does so later, "watch" waits for Watch, "abort" aborts and exits at once, "exit" exits without Close.
+// childMain joins the job and follows orders: "wait" enters a barrier, "held" stops in front of it, "watch" waits for Watch, "abort" aborts and exits at once, "exit" exits without Close.
 func childMain() int {
 	rank, _ := strconv.Atoi(os.Getenv("PGAS_TEST_RANK"))
 	size, _ := strconv.Atoi(os.Getenv("PGAS_TEST_SIZE"))
@@ -51,7 +52,10 @@ func childMain() int {
 	case "wait":
 		err = x.Barrier(context.Background())
 	case "held":
-		time.Sleep(300 * time.Millisecond) // SIGSTOP comes meanwhile
+		// The kernel stops this process before the call returns; it goes on after SIGCONT.
+		if err = syscall.Kill(os.Getpid(), syscall.SIGSTOP); err != nil {
+			break
+		}
 		err = x.Barrier(context.Background())
 	case "locate":
 		err = childLocate(x)
@@ -280,13 +284,15 @@ func TestStoppedRootIsNamedAtTheDeadline(t *testing.T) {
 	}
 }
 
-// startStopped starts three PEs that enter a barrier, one of which is stopped before it does: it is held in front
-// of the barrier by the "held" order until SIGSTOP has arrived.
+// startStopped starts three PEs that enter a barrier, one of which stops before it does.
 func startStopped(t *testing.T, root string, step time.Duration, stopped int) []*child {
 	t.Helper()
 	orders := []string{"wait", "wait", "wait"}
 	orders[stopped] = "held"
 	all := children(t, root, step, orders...)
-	require.NoError(t, all[stopped].cmd.Process.Signal(syscall.SIGSTOP))
+	require.Eventually(t, func() bool {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", all[stopped].cmd.Process.Pid))
+		return err == nil && strings.Contains(string(stat), ") T ")
+	}, 10*time.Second, 2*time.Millisecond)
 	return all
 }
