@@ -1,0 +1,172 @@
+package pgas
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pgas-go/pgas/internal/leak"
+)
+
+// scenarios run in processes of their own, one per PE. They return what the process prints as its result.
+var scenarios = map[string]func(ctx context.Context, w *World) (string, error){
+	"exchange": exchangeScenario,
+	"barrier":  func(ctx context.Context, w *World) (string, error) { return victim(ctx, w, w.Barrier) },
+	"wait": func(ctx context.Context, w *World) (string, error) {
+		sig, err := AllocSignals(w, 1)
+		if err != nil {
+			return "", err
+		}
+		return victim(ctx, w, func(ctx context.Context) error { _, err := WaitSignal(ctx, sig.At(0), Eq(1)); return err })
+	},
+	"alloc": func(ctx context.Context, w *World) (string, error) {
+		return victim(ctx, w, func(context.Context) error { _, err := Alloc[byte](w, 1); return err })
+	},
+	"put": func(ctx context.Context, w *World) (string, error) {
+		a, err := Alloc[uint64](w, 1<<16)
+		if err != nil {
+			return "", err
+		}
+		return victim(ctx, w, func(ctx context.Context) error {
+			data := make([]uint64, a.Len())
+			for {
+				if err := errors.Join(Put(ctx, a, data, 1), w.Quiet(ctx, 1)); err != nil {
+					return err
+				}
+			}
+		})
+	},
+}
+
+// victim lets PE 1 die and reports how call ended on the others.
+func victim(ctx context.Context, w *World, call func(context.Context) error) (string, error) {
+	if err := w.Barrier(ctx); err != nil {
+		return "", err
+	}
+	if w.PE() == 1 {
+		time.Sleep(50 * time.Millisecond)
+		return "", syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	}
+	begin := time.Now()
+	err := call(ctx)
+	var lost *PeerLostError
+	if !errors.As(err, &lost) || !errors.Is(err, ErrPeerLost) {
+		return "", fmt.Errorf("no loss was reported: %w", err)
+	}
+	if took := time.Since(begin); took > 5*time.Second {
+		return "", fmt.Errorf("the loss was reported after %v", took)
+	}
+	return fmt.Sprintf("lost PE %d", lost.PE), nil
+}
+
+func exchangeScenario(ctx context.Context, w *World) (string, error) {
+	a, err := Alloc[uint64](w, w.NPEs())
+	if err != nil {
+		return "", err
+	}
+	for pe := range w.NPEs() {
+		if err := Put(ctx, a.At(w.PE()), []uint64{uint64(100 + w.PE())}, pe); err != nil {
+			return "", err
+		}
+	}
+	if err := w.Barrier(ctx); err != nil {
+		return "", err
+	}
+	got := make([]uint64, w.NPEs())
+	err = CopyOut(got, a)
+	return fmt.Sprint(got), err
+}
+
+// runScenario is the main function of a child process.
+func runScenario(name string) int {
+	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Second)
+	defer cancel()
+	w, err := Init(ctx, Options{})
+	if err != nil {
+		fmt.Println("error:", err)
+		return 1
+	}
+	result, err := scenarios[name](ctx, w)
+	if e := w.Close(); err == nil && w.Err() == nil {
+		err = e
+	}
+	if err != nil {
+		fmt.Println("error:", err)
+		return 1
+	}
+	if left := leak.Live(); len(left) > 0 {
+		fmt.Println("error: not freed:", left)
+		return 1
+	}
+	fmt.Println(result)
+	return 0
+}
+
+// runProcesses runs a scenario with one process per PE and returns what each printed.
+func runProcesses(t *testing.T, name string, size int, extra ...string) []string {
+	t.Helper()
+	root := newRoot()
+	procs, outs := make([]*exec.Cmd, size), make([]bytes.Buffer, size)
+	for pe := range procs {
+		procs[pe] = exec.Command(os.Args[0])
+		procs[pe].Env = environ(pe, size, root, append(extra, "PGAS_TEST_SCENARIO="+name)...)
+		procs[pe].Stdout, procs[pe].Stderr = &outs[pe], &outs[pe]
+		require.NoError(t, procs[pe].Start())
+		t.Cleanup(func() { _ = procs[pe].Process.Kill() })
+	}
+	ends := make(chan int, size)
+	for pe := range procs {
+		go func() { _ = procs[pe].Wait(); ends <- pe }()
+	}
+	limit := time.After(time.Minute)
+	for range procs {
+		select {
+		case <-ends:
+		case <-limit:
+			require.Fail(t, "processes did not end")
+		}
+	}
+	texts := make([]string, size)
+	for pe := range outs {
+		texts[pe] = strings.TrimSpace(outs[pe].String())
+	}
+	return texts
+}
+
+func TestProcessesExchange(t *testing.T) {
+	for _, path := range []string{"p2p", "ibgda"} {
+		for _, driver := range []string{"mode=inline", "mode=thread", "mode=chaos,seed=7"} {
+			require.Equal(t, []string{"[100 101 102 103]", "[100 101 102 103]", "[100 101 102 103]", "[100 101 102 103]"},
+				runProcesses(t, "exchange", 4, "PGAS_PATH="+path, "PGAS_SOFT_HCA="+driver), "%s %s", path, driver)
+		}
+	}
+}
+
+// A PE that is killed makes every other PE return, naming it, with nothing left.
+func TestKilledPE(t *testing.T) {
+	before, err := leak.Shm()
+	require.NoError(t, err)
+	for _, path := range []string{"p2p", "ibgda"} {
+		for name := range scenarios {
+			if name == "exchange" {
+				continue
+			}
+			begin := time.Now()
+			texts := runProcesses(t, name, 3, "PGAS_PATH="+path)
+			require.Equal(t, []string{"lost PE 1", "", "lost PE 1"}, texts, "%s %s", path, name)
+			require.Less(t, time.Since(begin), 15*time.Second)
+		}
+	}
+	after, err := leak.Shm()
+	require.NoError(t, err)
+	require.Equal(t, before, after)
+}
