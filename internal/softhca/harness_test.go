@@ -421,3 +421,5 @@ func requireError(t testing.TB, cqe prm.Mailbox, want prm.Syndrome) {
 	require.Equal(t, prm.CqeOpcodeReqErr, prm.CqeOpcode(cqe.Get(prm.Cqe.Opcode)), "CQE % x", []byte(cqe))
 	require.Equal(t, want, prm.Syndrome(cqe.Get(prm.ErrCqe.Syndrome)))
 }
+
+func ptr(m *memory) unsafe.Pointer { return unsafe.Pointer(&m.b[0]) }
