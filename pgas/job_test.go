@@ -59,4 +59,3 @@ func tryPEs(t *testing.T, size int, extra []string, body func(ctx context.Contex
 	all.Wait()
 	return failures
 }
-

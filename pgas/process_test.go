@@ -153,8 +153,6 @@ func TestProcessesExchange(t *testing.T) {
 
 // A PE that is killed makes every other PE return, naming it, with nothing left.
 func TestKilledPE(t *testing.T) {
-	before, err := leak.Shm()
-	require.NoError(t, err)
 	for _, path := range []string{"p2p", "ibgda"} {
 		for name := range scenarios {
 			if name == "exchange" {
@@ -166,7 +164,9 @@ func TestKilledPE(t *testing.T) {
 			require.Less(t, time.Since(begin), 15*time.Second)
 		}
 	}
-	after, err := leak.Shm()
+	names, err := leak.Shm()
 	require.NoError(t, err)
-	require.Equal(t, before, after)
+	for _, name := range names {
+		require.NotContains(t, name, "pgas", "left in /dev/shm")
+	}
 }

@@ -139,10 +139,13 @@ func (w *World) kernelResult(names []string, err error) error {
 		return &LaunchError{Kernels: names, Report: w.plat.GPUReport(), Err: err}
 	}
 	record, known := take(w.shared.device)
-	if !known {
-		return nil
-	}
 	cause := w.Err()
+	switch {
+	case !known && cause == nil:
+		return nil
+	case !known: // waits that the end of the job cut short leave no record
+		return &LaunchError{Kernels: names, Err: cause}
+	}
 	if cause == nil && record.Status == wire.StatusCompletionError {
 		cause = w.awaitEnd(grace)
 	}
