@@ -48,6 +48,7 @@ type rig struct {
 	result, wrong  pgas.Slice[uint32]
 	signals        pgas.Signals
 	round          uint64 // monotonic; also seeds patterns
+	added          uint64 // what the left neighbour has added to my word so far
 	srcBuf, dstBuf []byte
 	cases          int
 }
@@ -188,11 +189,7 @@ func (r *rig) launch(ctx context.Context, op, scope uint32, n, from, to int) err
 		}
 	}
 	sig := r.signals.At(int(add))
-	before, err := pgas.SignalFetch(sig)
-	if err != nil {
-		return err
-	}
-	err = r.rma.Launch(ctx, g, w.Device(), uint32(r.round%2), op, scope, r.dst.Slice(to, to+n), r.src.Slice(from, from+n), uint64(n),
+	err := r.rma.Launch(ctx, g, w.Device(), uint32(r.round%2), op, scope, r.dst.Slice(to, to+n), r.src.Slice(from, from+n), uint64(n),
 		uint32(w.Next()), uint32(w.Prev()), sig, add, value, r.result)
 	if err != nil {
 		return err
@@ -200,7 +197,8 @@ func (r *rig) launch(ctx context.Context, op, scope uint32, n, from, to int) err
 	if op == opPutSignal || op == opPutSignalNBI {
 		want := value
 		if add == 1 {
-			want = before + groups
+			r.added += groups
+			want = r.added
 		}
 		if err := r.wait.Launch(ctx, pgas.Grid{Blocks: 1, Threads: 32}, w.Device(), sig, want, r.dst.Slice(to, to+n), uint64(n),
 			r.seed(w.Prev()), r.wrong, r.result); err != nil {
