@@ -55,7 +55,8 @@ void roce(const DeviceInfo& d, uint8_t* cap) {
     namespace f = prm::roce_cap;
     put(cap, f::fl_rc_qp_when_roce_enabled, 1);
     put(cap, f::qp_ts_format, 0);
-    put(cap, f::roce_version, 1 << static_cast<int>(prm::roce_version::v1) | 1 << static_cast<int>(prm::roce_version::v2));
+    put(cap, f::roce_version,
+        1 << static_cast<int>(prm::roce_version::v1) | 1 << static_cast<int>(prm::roce_version::v2));
     put(cap, f::r_roce_dest_udp_port, 4791);
     put(cap, f::r_roce_min_src_udp_port, 0xc000);
     put(cap, f::r_roce_max_src_udp_port, 0xffff);
@@ -71,14 +72,20 @@ uint8_t Hca::query_hca_cap(const uint8_t* in, uint8_t* out) {
     if (!r.rest_is_zero()) return bad_param;
     uint8_t* cap = out + prm::query_hca_cap_out::general;
     switch (static_cast<prm::cap_type>(op_mod >> 1)) {
-        case prm::cap_type::general: general(*config_, *device_, cap); return ok;
-        case prm::cap_type::atomic: atomics(*config_, cap); return ok;
+        case prm::cap_type::general:
+            general(*config_, *device_, cap);
+            return ok;
+        case prm::cap_type::atomic:
+            atomics(*config_, cap);
+            return ok;
         case prm::cap_type::roce:
             if (device_->config.infiniband) return bad_param;
             roce(*device_, cap);
             return ok;
-        case prm::cap_type::general2: return ok;  // nothing of it is supported
-        default: return bad_param;
+        case prm::cap_type::general2:
+            return ok;  // nothing of it is supported
+        default:
+            return bad_param;
     }
 }
 

@@ -30,8 +30,8 @@ struct InFlight {
 
 struct ChaosQueue {
     std::deque<InFlight> flights;
-    bool open = false;        // guards are held
-    bool has_limit = false;   // acts on a doorbell's value
+    bool open = false;       // guards are held
+    bool has_limit = false;  // acts on a doorbell's value
     uint16_t limit = 0;
     Clock::time_point not_before;
 };

@@ -109,9 +109,15 @@ mlx5dv_devx_obj* Hca::create(Context* ctx, const uint8_t* in, size_t inlen, uint
     mlx5dv_devx_obj* obj = nullptr;
     uint8_t status = ok;
     switch (k->type) {
-        case ObjType::cq: status = create_cq(ctx, in, out, &obj); break;
-        case ObjType::qp: status = create_qp(ctx, in, out, &obj); break;
-        case ObjType::mkey: status = create_mkey(ctx, in, out, &obj); break;
+        case ObjType::cq:
+            status = create_cq(ctx, in, out, &obj);
+            break;
+        case ObjType::qp:
+            status = create_qp(ctx, in, out, &obj);
+            break;
+        case ObjType::mkey:
+            status = create_mkey(ctx, in, out, &obj);
+            break;
     }
     *err = finish(status, out, counters_, __LINE__);
     if (*err != 0) return nullptr;
@@ -146,9 +152,15 @@ int Hca::destroy(mlx5dv_devx_obj* obj) {
     Context* ctx = obj->ctx;
     uint8_t status = bad_resource;
     switch (obj->type) {
-        case ObjType::cq: status = destroy_cq(reinterpret_cast<Cq*>(obj)); break;
-        case ObjType::qp: status = destroy_qp(reinterpret_cast<Qp*>(obj)); break;
-        case ObjType::mkey: status = destroy_mkey(reinterpret_cast<DevxMkey*>(obj)); break;
+        case ObjType::cq:
+            status = destroy_cq(reinterpret_cast<Cq*>(obj));
+            break;
+        case ObjType::qp:
+            status = destroy_qp(reinterpret_cast<Qp*>(obj));
+            break;
+        case ObjType::mkey:
+            status = destroy_mkey(reinterpret_cast<DevxMkey*>(obj));
+            break;
     }
     if (status == ok) {
         ctx->objects--;

@@ -53,11 +53,33 @@ T choice(const std::string& s, const std::map<std::string, T>& choices) {
     throw ParseError{"\"" + s + "\" is not one of " + all};
 }
 
-const char* const functions[] = {"get_device_list", "open",      "alloc_pd",      "query_port", "query_gid", "reg_mr",
-                                 "reg_dmabuf_mr",   "umem_reg",  "alloc_uar",     "query_eqn",  "create_cq", "create_qp",
-                                 "create_mkey",     "modify_cq", "rst2init",      "init2init",  "init2rtr",  "rtr2rts",
-                                 "rts2rts",         "sqerr2rts", "2err",          "2rst",       "query_qp",  "query_cq",
-                                 "query_hca_cap",   "query_roce_address",         "query_hca_vport_context"};
+const char* const functions[] = {"get_device_list",
+                                 "open",
+                                 "alloc_pd",
+                                 "query_port",
+                                 "query_gid",
+                                 "reg_mr",
+                                 "reg_dmabuf_mr",
+                                 "umem_reg",
+                                 "alloc_uar",
+                                 "query_eqn",
+                                 "create_cq",
+                                 "create_qp",
+                                 "create_mkey",
+                                 "modify_cq",
+                                 "rst2init",
+                                 "init2init",
+                                 "init2rtr",
+                                 "rtr2rts",
+                                 "rts2rts",
+                                 "sqerr2rts",
+                                 "2err",
+                                 "2rst",
+                                 "query_qp",
+                                 "query_cq",
+                                 "query_hca_cap",
+                                 "query_roce_address",
+                                 "query_hca_vport_context"};
 constexpr size_t first_command = 10;  // earlier ones are no firmware commands and have no status
 
 void parse_fail(Config& c, const std::string& value) {
@@ -82,7 +104,7 @@ void parse_fail(Config& c, const std::string& value) {
 
 std::vector<GidKind> parse_gids(const std::string& value) {
     static const std::map<std::string, GidKind> kinds = {
-        {"-", GidKind::hole},     {"ll1", GidKind::link_local_v1}, {"ll2", GidKind::link_local_v2},
+        {"-", GidKind::hole},      {"ll1", GidKind::link_local_v1}, {"ll2", GidKind::link_local_v2},
         {"ip1", GidKind::ipv4_v1}, {"ip2", GidKind::ipv4_v2},       {"ib", GidKind::ib}};
     std::vector<GidKind> out;
     for (const auto& g : split(value, '/')) out.push_back(choice(g, kinds));
@@ -137,18 +159,23 @@ const std::map<std::string, Setter>& setters() {
     static const auto* table = new std::map<std::string, Setter>{
         {"mode",
          [](Config& c, const std::string& v) {
-             c.mode = choice<Mode>(v, {{"inline", Mode::inline_mode}, {"thread", Mode::thread}, {"chaos", Mode::chaos}});
+             c.mode =
+                 choice<Mode>(v, {{"inline", Mode::inline_mode}, {"thread", Mode::thread}, {"chaos", Mode::chaos}});
          }},
         {"seed", [](Config& c, const std::string& v) { c.seed = number(v, 0, UINT64_MAX); }},
         {"devices", [](Config& c, const std::string& v) { c.devices.resize(number(v, 0, 64)); }},
-        {"time_scale", [](Config& c, const std::string& v) { c.time_scale = static_cast<double>(number(v, 1, 1000000)); }},
-        {"delay_us", [](Config& c, const std::string& v) { c.delay_us = static_cast<uint32_t>(number(v, 0, 10000000)); }},
+        {"time_scale",
+         [](Config& c, const std::string& v) { c.time_scale = static_cast<double>(number(v, 1, 1000000)); }},
+        {"delay_us",
+         [](Config& c, const std::string& v) { c.delay_us = static_cast<uint32_t>(number(v, 0, 10000000)); }},
         {"chaos_delay_us",
          [](Config& c, const std::string& v) { c.chaos_delay_us = static_cast<uint32_t>(number(v, 0, 1000000)); }},
-        {"chaos_split", [](Config& c, const std::string& v) { c.chaos_split = static_cast<uint32_t>(number(v, 1, 64)); }},
+        {"chaos_split",
+         [](Config& c, const std::string& v) { c.chaos_split = static_cast<uint32_t>(number(v, 1, 64)); }},
         {"chaos_drop_doorbells", [](Config& c, const std::string& v) { c.chaos_drop_doorbells = flag(v); }},
         {"max_qp", [](Config& c, const std::string& v) { c.max_qp = static_cast<uint32_t>(number(v, 1, 1 << 14)); }},
-        {"log_max_msg", [](Config& c, const std::string& v) { c.log_max_msg = static_cast<uint32_t>(number(v, 0, 30)); }},
+        {"log_max_msg",
+         [](Config& c, const std::string& v) { c.log_max_msg = static_cast<uint32_t>(number(v, 0, 30)); }},
         {"log_max_qp_sz",
          [](Config& c, const std::string& v) { c.log_max_qp_sz = static_cast<uint32_t>(number(v, 0, 15)); }},
         {"log_max_cq_sz",

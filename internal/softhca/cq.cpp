@@ -38,8 +38,8 @@ uint8_t Hca::create_cq(Context* ctx, const uint8_t* in, uint8_t* out, mlx5dv_dev
     UarPage* uar = find_uar(ctx, uar_page);
     if (uar == nullptr) return bad_resource;
     uint8_t status = ok;
-    uint8_t* ring = umem_range(ctx, umem_id, offset, uint64_t{prm::cqe_bytes} << log_size, prm::cqe_bytes,
-                               &cq->ring_umem, &status);
+    uint8_t* ring =
+        umem_range(ctx, umem_id, offset, uint64_t{prm::cqe_bytes} << log_size, prm::cqe_bytes, &cq->ring_umem, &status);
     if (ring == nullptr) return status;
     uint8_t* dbr = umem_range(ctx, dbr_umem, dbr_addr, prm::cq_dbr_bytes, 8, &cq->dbr_umem, &status);
     if (dbr == nullptr) return status;

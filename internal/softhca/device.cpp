@@ -100,9 +100,15 @@ bool Hca::start(int* err) {
     device_->published = true;
     service_ = std::make_unique<Service>(*this);
     switch (config_->mode) {
-        case Mode::inline_mode: engine_ = make_inline_engine(*this); break;
-        case Mode::thread: engine_ = make_thread_engine(*this); break;
-        case Mode::chaos: engine_ = make_chaos_engine(*this); break;
+        case Mode::inline_mode:
+            engine_ = make_inline_engine(*this);
+            break;
+        case Mode::thread:
+            engine_ = make_thread_engine(*this);
+            break;
+        case Mode::chaos:
+            engine_ = make_chaos_engine(*this);
+            break;
     }
     shared_->alive.store(1, std::memory_order_relaxed);
     shared_->magic.store(shared_magic, std::memory_order_release);
@@ -190,7 +196,8 @@ void Hca::flush_failed() {
         if (qp == nullptr) continue;
         if (s.has_rq.load() != 0) {
             lock_qp(qp);
-            if (qp->qpn.load() != 0 && s.state.load() == static_cast<uint32_t>(prm::qp_state::err) && quiesce_one(&s) == 0) {
+            if (qp->qpn.load() != 0 && s.state.load() == static_cast<uint32_t>(prm::qp_state::err) &&
+                quiesce_one(&s) == 0) {
                 flush_receive(*this, *qp);
             }
             unlock_qp(qp);

@@ -8,7 +8,7 @@
 namespace pgas::softhca {
 
 class Engine {
-   public:
+  public:
     virtual ~Engine() = default;
     // The queue pair may have work. Never blocks on another engine. doorbell is the index of a doorbell, or -1.
     virtual void ring(Qp& qp, int32_t doorbell) = 0;

@@ -20,7 +20,7 @@ constexpr size_t max_flights = 16;
 
 // Queues effects on the newest WQE in flight.
 class ChaosEffects : public Effects {
-   public:
+  public:
     ChaosEffects(Config& config, std::mt19937_64& random) : config_(config), random_(random) {}
 
     void write(Qp& qp, uint8_t* dst, const Iov* from, uint32_t n, bool relaxed) override {
@@ -74,7 +74,7 @@ class ChaosEffects : public Effects {
         f.has_result = false;
     }
 
-   private:
+  private:
     // Cuts at multiples of 8 bytes of the target: aligned words stay whole.
     void split(InFlight& f, uint8_t* dst, const uint8_t* src, size_t n) {
         size_t pieces = 1 + random_() % config_.chaos_split;
@@ -95,9 +95,12 @@ class ChaosEffects : public Effects {
 };
 
 class ChaosEngine : public Engine {
-   public:
+  public:
     explicit ChaosEngine(Hca& hca)
-        : hca_(hca), ring_(new std::atomic<uint32_t>[max_qps]), random_(hca.config().seed), effects_(hca.config(), random_) {
+        : hca_(hca),
+          ring_(new std::atomic<uint32_t>[max_qps]),
+          random_(hca.config().seed),
+          effects_(hca.config(), random_) {
         for (uint32_t i = 0; i < max_qps; i++) ring_[i].store(0, std::memory_order_relaxed);
         sigset_t all, old;
         sigfillset(&all);
@@ -138,7 +141,7 @@ class ChaosEngine : public Engine {
         close(qp);
     }
 
-   private:
+  private:
     void loop() {
         while (!stopping_.load(std::memory_order_relaxed)) {
             take_rung();
@@ -198,7 +201,8 @@ class ChaosEngine : public Engine {
         const bool more = act(qp);
         qp.owner.exchange(0, std::memory_order_seq_cst);
         if (more && hca_.config().chaos_delay_us != 0 && random_() % 8 == 0) {
-            qp.chaos->not_before = Clock::now() + std::chrono::microseconds(random_() % (hca_.config().chaos_delay_us + 1));
+            qp.chaos->not_before =
+                Clock::now() + std::chrono::microseconds(random_() % (hca_.config().chaos_delay_us + 1));
         }
         return more;
     }
@@ -227,7 +231,8 @@ class ChaosEngine : public Engine {
     bool may_start(Qp& qp) {
         ChaosQueue& q = *qp.chaos;
         if (q.flights.size() >= max_flights) return false;
-        const bool error = qp.shared->state.load(std::memory_order_relaxed) == static_cast<uint32_t>(prm::qp_state::err);
+        const bool error =
+            qp.shared->state.load(std::memory_order_relaxed) == static_cast<uint32_t>(prm::qp_state::err);
         if (q.has_limit && !error && static_cast<int16_t>(q.limit - qp.next) <= 0) return false;
         size_t strict = 0, chunks = 0, results = 0;
         for (const InFlight& f : q.flights) {

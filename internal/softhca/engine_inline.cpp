@@ -19,11 +19,11 @@ void run_owned(Hca& hca, Qp& qp, Effects& effects) {
 }
 
 class InlineEngine : public Engine {
-   public:
+  public:
     explicit InlineEngine(Hca& hca) : hca_(hca) {}
     void ring(Qp& qp, int32_t) override { run_combined(hca_, qp, effects_); }
 
-   private:
+  private:
     Hca& hca_;
     Effects effects_;
 };

@@ -14,7 +14,7 @@ namespace pgas::softhca {
 namespace {
 
 class ThreadEngine : public Engine {
-   public:
+  public:
     explicit ThreadEngine(Hca& hca) : hca_(hca), ring_(new std::atomic<uint32_t>[max_qps]) {
         for (uint32_t i = 0; i < max_qps; i++) ring_[i].store(0, std::memory_order_relaxed);
         sigset_t all, old;
@@ -42,7 +42,7 @@ class ThreadEngine : public Engine {
         doze_.wake();
     }
 
-   private:
+  private:
     void loop() {
         uint32_t head = 0;
         while (!stopping_.load(std::memory_order_relaxed)) {

@@ -30,9 +30,9 @@ struct Mem {
     uint64_t id = 0;
     uint8_t* base = nullptr;
     size_t length = 0;
-    int fd = -1;             // what peers map; -1: this process only
+    int fd = -1;  // what peers map; -1: this process only
     uint64_t fd_offset = 0;
-    bool mapped = false;     // by us, from a dma-buf
+    bool mapped = false;  // by us, from a dma-buf
     ~Mem();
 };
 
@@ -71,9 +71,9 @@ struct UarPage {
     uint8_t* base = nullptr;
     uint32_t page_id = 0;
     uint32_t type = 0;
-    uint32_t slots = 0;      // bit per register in use
-    uint32_t refs = 0;       // of the shared NC register
-    uint32_t users = 0;      // CQs and QPs
+    uint32_t slots = 0;  // bit per register in use
+    uint32_t refs = 0;   // of the shared NC register
+    uint32_t users = 0;  // CQs and QPs
     bool registered = false;
 };
 
@@ -146,12 +146,12 @@ struct Qp {
     const uint8_t* dbr = nullptr;
     std::atomic<uint32_t> uar_page{0};
 
-    alignas(64) std::atomic<uint32_t> owner{0};    // 1 while an engine or a command works on it
-    std::atomic<uint32_t> pending{0};              // somebody wants it run again
-    std::atomic<uint32_t> commands_waiting{0};     // the engine shall let go soon
-    std::atomic<uint32_t> wake{0};                 // a stall is over early
-    std::atomic<uint32_t> queued{0};               // in the engine's ring
-    std::atomic<int32_t> last_doorbell{-1};        // for chaos
+    alignas(64) std::atomic<uint32_t> owner{0};  // 1 while an engine or a command works on it
+    std::atomic<uint32_t> pending{0};            // somebody wants it run again
+    std::atomic<uint32_t> commands_waiting{0};   // the engine shall let go soon
+    std::atomic<uint32_t> wake{0};               // a stall is over early
+    std::atomic<uint32_t> queued{0};             // in the engine's ring
+    std::atomic<int32_t> last_doorbell{-1};      // for chaos
 
     Address remote;
     std::shared_ptr<Link> link;
@@ -162,14 +162,14 @@ struct Qp {
     uint32_t log_sra_max = 0;
     uint64_t max_message = 0;
     uint32_t user_index = 0;
-    uint16_t next = 0;          // first BB not executed
+    uint16_t next = 0;  // first BB not executed
     bool first_error_seen = false;
     Stall stall = Stall::none;
     Clock::time_point due;
     uint32_t retries_left = 0, rnr_left = 0;
-    bool delayed = false;       // the configured delay of the next WQE has passed
-    bool link_open = false;     // between the link's begin and end
-    bool link_bell = false;     // the peer's memory changed since its bell was rung
+    bool delayed = false;    // the configured delay of the next WQE has passed
+    bool link_open = false;  // between the link's begin and end
+    bool link_bell = false;  // the peer's memory changed since its bell was rung
     bool own_bell = false;
     std::unique_ptr<ChaosQueue> chaos;
     std::atomic<uint64_t> doorbells{0};
@@ -202,7 +202,7 @@ struct DeviceInfo {
 };
 
 class Hca {
-   public:
+  public:
     static std::shared_ptr<Hca> open(std::shared_ptr<Config> config, DeviceInfo* device, int* err);
     ~Hca();
     // Contexts count; the last one stops the threads and unbinds the sockets.
@@ -264,7 +264,7 @@ class Hca {
     void lock_qp(Qp* qp);
     void unlock_qp(Qp* qp);
 
-   private:
+  private:
     Hca(std::shared_ptr<Config> config, DeviceInfo* device);
     bool start(int* err);
     void shut_down();
@@ -292,7 +292,8 @@ class Hca {
     std::shared_ptr<Mem> new_mem(void* addr, size_t length, bool must_export, int* err);
     std::shared_ptr<Mem> map_dmabuf(int fd, uint64_t offset, size_t length, int* err);
     void drop_mem(const std::shared_ptr<Mem>& mem);
-    Mr* finish_mr(Pd* pd, std::shared_ptr<Mem> mem, void* addr, size_t length, uint64_t iova, uint32_t access, int* err);
+    Mr* finish_mr(Pd* pd, std::shared_ptr<Mem> mem, void* addr, size_t length, uint64_t iova, uint32_t access,
+                  int* err);
     bool pin(uint64_t bytes, int* err);
     int free_key_slot();
     uint32_t publish_key(uint32_t index, uint8_t variant, uint32_t pd, uint32_t access, uint64_t start, uint64_t length,

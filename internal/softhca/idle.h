@@ -33,7 +33,7 @@ inline void futex_wake(std::atomic<uint32_t>* word, int count, bool shared) {
 
 // The sleeping place of one engine thread.
 class Doze {
-   public:
+  public:
     // Producer: after publishing work.
     void wake() {
         std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -64,7 +64,7 @@ class Doze {
         asleep_.store(0, std::memory_order_relaxed);
     }
 
-   private:
+  private:
     std::atomic<uint32_t> asleep_{0};
 };
 

@@ -25,7 +25,8 @@ void ring(Bell* bell, SharedCounters& counters) {
 bool SharedLink::begin(Qp& qp) {
     QpShared* target = find_qp(mapping_->state, qp.remote_qpn);
     if (target == nullptr) return false;
-    if (target->remote_qpn.load(std::memory_order_relaxed) != qp.shared->ident.load(std::memory_order_relaxed)) return false;
+    if (target->remote_qpn.load(std::memory_order_relaxed) != qp.shared->ident.load(std::memory_order_relaxed))
+        return false;
     const uint64_t hi = target->remote_gid_hi.load(std::memory_order_relaxed);
     const uint64_t lo = target->remote_gid_lo.load(std::memory_order_relaxed);
     if (!own_.has_address(hi, lo)) return false;
@@ -116,7 +117,8 @@ void ShmLink::add_mapping(uint64_t mem, int fd, uint64_t length, uint64_t offset
     m->mem = mem;
     const uint64_t skew = offset & 4095;
     if (status == 0 && fd >= 0) {
-        void* at = mmap(nullptr, length + skew, PROT_READ | PROT_WRITE, MAP_SHARED, fd, static_cast<off_t>(offset - skew));
+        void* at =
+            mmap(nullptr, length + skew, PROT_READ | PROT_WRITE, MAP_SHARED, fd, static_cast<off_t>(offset - skew));
         if (at != MAP_FAILED) {
             m->at = at;
             m->size = length + skew;

@@ -10,7 +10,7 @@ namespace pgas::softhca {
 
 // What both kinds share: guards and the call of the responder.
 class SharedLink : public Link, public PeerView {
-   public:
+  public:
     SharedLink(Hca& own, std::shared_ptr<SharedMapping> peer, uint32_t client)
         : own_(own), mapping_(std::move(peer)), client_(client) {}
     bool begin(Qp& qp) override;
@@ -19,7 +19,7 @@ class SharedLink : public Link, public PeerView {
     bool alive() const override { return mapping_->state->alive.load(std::memory_order_acquire) != 0; }
     Shared* peer() override { return mapping_->state; }
 
-   protected:
+  protected:
     Hca& own_;
     std::shared_ptr<SharedMapping> mapping_;
     uint32_t client_;
@@ -27,20 +27,20 @@ class SharedLink : public Link, public PeerView {
 
 // To an HCA of this process, itself included.
 class LocalLink : public SharedLink {
-   public:
+  public:
     LocalLink(Hca& own, const std::shared_ptr<Hca>& peer);
     uint8_t* resolve(const MemRef& ref, uint64_t offset, bool* refused) override;
     void kick() override;
     void ring_bell(SharedCounters& counters) override;
 
-   private:
+  private:
     std::weak_ptr<Hca> peer_;
     Hca* const same_;  // the peer is the own HCA
 };
 
 // To an HCA of another process.
 class ShmLink : public SharedLink {
-   public:
+  public:
     ShmLink(Hca& own, std::shared_ptr<SharedMapping> peer, uint32_t client, Address to, int socket, int kick_fd,
             Bell* bell);
     ~ShmLink() override;
@@ -56,7 +56,7 @@ class ShmLink : public SharedLink {
     void add_mapping(uint64_t mem, int fd, uint64_t length, uint64_t offset, int status);
     void drop_mapping(uint64_t mem);
 
-   private:
+  private:
     struct Mapping {
         uint64_t mem = 0;
         uint8_t* base = nullptr;  // null: refused

@@ -19,7 +19,7 @@ struct Device {
 };
 
 class Machine {
-   public:
+  public:
     int configure(const std::string& spec, std::string* err);
     ibv_device** device_list(int* n);
     Device* find_device(ibv_device* pub);
@@ -40,7 +40,7 @@ class Machine {
     int qp_counters(uint32_t qpn, softhca_counts* out);
     void live(softhca_objects* out);
 
-   private:
+  private:
     void set_up_locked(std::shared_ptr<Config> config);
     std::vector<std::shared_ptr<Hca>> open_hcas();
 

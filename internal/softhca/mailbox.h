@@ -32,7 +32,7 @@ inline uint32_t get32(const uint8_t* buffer, prm::field f) { return static_cast<
 // A copy of a command or context in which fields are cleared as they are read: what is left is a bit that the device
 // does not know, and hardware refuses those.
 class Reader {
-   public:
+  public:
     static constexpr size_t max_size = 4096;
 
     Reader(const uint8_t* data, size_t size) : size_(size < max_size ? size : max_size) {
@@ -61,7 +61,7 @@ class Reader {
         return true;
     }
 
-   private:
+  private:
     size_t size_;
     uint8_t data_[max_size];
 };

@@ -39,8 +39,8 @@ int Hca::free_key_slot() {
 
 // The index part of a key has 24 bits; what the table does not need counts the uses of the slot, so that a stale key
 // of a freed region does not fit its successor.
-uint32_t Hca::publish_key(uint32_t index, uint8_t variant, uint32_t pd, uint32_t access, uint64_t start, uint64_t length,
-                          const std::shared_ptr<Mem>& mem, uint64_t mem_offset) {
+uint32_t Hca::publish_key(uint32_t index, uint8_t variant, uint32_t pd, uint32_t access, uint64_t start,
+                          uint64_t length, const std::shared_ptr<Mem>& mem, uint64_t mem_offset) {
     key_used_[index] = true;
     live_mkeys_++;
     const uint32_t generation = key_generation_[index]++ & ((1u << (24 - log_max_mkeys)) - 1);
@@ -67,7 +67,8 @@ int Hca::retire_key(uint32_t index) {
     return 0;
 }
 
-Mr* Hca::finish_mr(Pd* pd, std::shared_ptr<Mem> mem, void* addr, size_t length, uint64_t iova, uint32_t access, int* err) {
+Mr* Hca::finish_mr(Pd* pd, std::shared_ptr<Mem> mem, void* addr, size_t length, uint64_t iova, uint32_t access,
+                   int* err) {
     const int index = free_key_slot();
     if (index < 0) {
         drop_mem(mem);
@@ -77,8 +78,8 @@ Mr* Hca::finish_mr(Pd* pd, std::shared_ptr<Mem> mem, void* addr, size_t length, 
     mr->index = static_cast<uint32_t>(index);
     mr->pd = pd;
     mr->mem = std::move(mem);
-    const uint32_t key = publish_key(mr->index, static_cast<uint8_t>(next_variant_++), pd->number, access, iova, length,
-                                     mr->mem, 0);
+    const uint32_t key =
+        publish_key(mr->index, static_cast<uint8_t>(next_variant_++), pd->number, access, iova, length, mr->mem, 0);
     mr->pub.context = pd->pub.context;
     mr->pub.pd = &pd->pub;
     mr->pub.addr = addr;

@@ -28,8 +28,8 @@ struct Parser {
 bool ctrl_ok(Qp& qp, Wqe& wqe) {
     const uint32_t word1 = load_be32(wqe.bytes + 4), word2 = load_be32(wqe.bytes + 8);
     if (word1 >> 8 != qp.shared->ident.load(std::memory_order_relaxed)) return false;
-    if (word1 & 0xc0) return false;             // above DS
-    if (word2 & ~0xeeu) return false;           // signature, DCI stream, reserved bits of fm_ce_se
+    if (word1 & 0xc0) return false;    // above DS
+    if (word2 & ~0xeeu) return false;  // signature, DCI stream, reserved bits of fm_ce_se
     wqe.opmod = static_cast<uint8_t>(get32(wqe.bytes, prm::ctrl_seg::opmod));
     wqe.fence = static_cast<prm::fence_mode>(get32(wqe.bytes, prm::ctrl_seg::fence));
     wqe.completion = static_cast<prm::completion_mode>(get32(wqe.bytes, prm::ctrl_seg::completion));
@@ -186,18 +186,26 @@ uint8_t parse_wqe(Hca& hca, Qp& qp, Wqe& wqe) {
     wqe.iovs = 0;
     Parser p{hca, qp, wqe};
     switch (wqe.opcode) {
-        case prm::opcode::nop: return wqe.opmod == 0 ? 0 : bad_wqe;
-        case prm::opcode::rdma_write: return parse_rdma(p, Verb::write, 0);
-        case prm::opcode::rdma_write_imm: return parse_rdma(p, Verb::write_imm, 0);
-        case prm::opcode::rdma_read: return parse_rdma(p, Verb::read, acc_local_write);
+        case prm::opcode::nop:
+            return wqe.opmod == 0 ? 0 : bad_wqe;
+        case prm::opcode::rdma_write:
+            return parse_rdma(p, Verb::write, 0);
+        case prm::opcode::rdma_write_imm:
+            return parse_rdma(p, Verb::write_imm, 0);
+        case prm::opcode::rdma_read:
+            return parse_rdma(p, Verb::read, acc_local_write);
         case prm::opcode::send:
-        case prm::opcode::send_imm: return parse_rdma(p, Verb::send, 0);
+        case prm::opcode::send_imm:
+            return parse_rdma(p, Verb::send, 0);
         case prm::opcode::atomic_cs:
         case prm::opcode::atomic_fa:
         case prm::opcode::atomic_masked_cs:
-        case prm::opcode::atomic_masked_fa: return parse_atomic(p);
-        case prm::opcode::dump: return parse_dump(p);
-        default: return bad_wqe;
+        case prm::opcode::atomic_masked_fa:
+            return parse_atomic(p);
+        case prm::opcode::dump:
+            return parse_dump(p);
+        default:
+            return bad_wqe;
     }
 }
 

@@ -20,10 +20,32 @@ void set_ref(MemRef& ref, const Umem* umem, const uint8_t* at) {
 bool only_known(const uint8_t* context) {
     namespace f = prm::qpc;
     Reader r(context, f::size);
-    r.skip({f::st, f::pm_state, f::pd, f::mtu, f::log_msg_max, f::log_rq_size, f::log_rq_stride, f::no_sq,
-            f::log_sq_size, f::ts_format, f::uar_page, f::user_index, f::log_page_size, f::cqn_snd, f::cqn_rcv,
-            f::dbr_addr, f::rq_type, f::dbr_umem_valid, f::dbr_umem_id, f::rre, f::rwe, f::rae, f::atomic_mode,
-            f::log_ack_req_freq, f::log_sra_max, f::log_rra_max});
+    r.skip({f::st,
+            f::pm_state,
+            f::pd,
+            f::mtu,
+            f::log_msg_max,
+            f::log_rq_size,
+            f::log_rq_stride,
+            f::no_sq,
+            f::log_sq_size,
+            f::ts_format,
+            f::uar_page,
+            f::user_index,
+            f::log_page_size,
+            f::cqn_snd,
+            f::cqn_rcv,
+            f::dbr_addr,
+            f::rq_type,
+            f::dbr_umem_valid,
+            f::dbr_umem_id,
+            f::rre,
+            f::rwe,
+            f::rae,
+            f::atomic_mode,
+            f::log_ack_req_freq,
+            f::log_sra_max,
+            f::log_rra_max});
     return r.rest_is_zero();
 }
 
@@ -93,9 +115,9 @@ uint8_t Hca::place_queues(Context* ctx, const uint8_t* in, Qp* qp) {
     const uint64_t rq_bytes = has_rq ? 1ull << (stride + log_rq) : 0;
     const uint64_t sq_bytes = has_sq ? uint64_t{prm::bb_bytes} << get32(c, f::log_sq_size) : 0;
     uint8_t status = ok;
-    uint8_t* ring = umem_range(ctx, get32(in, prm::create_qp_in::wq_umem_id),
-                               prm::get(in, prm::create_qp_in::wq_umem_offset), rq_bytes + sq_bytes, prm::bb_bytes,
-                               &qp->wq_umem, &status);
+    uint8_t* ring =
+        umem_range(ctx, get32(in, prm::create_qp_in::wq_umem_id), prm::get(in, prm::create_qp_in::wq_umem_offset),
+                   rq_bytes + sq_bytes, prm::bb_bytes, &qp->wq_umem, &status);
     if (ring == nullptr) return status;
     if (has_sq && rq_bytes % prm::bb_bytes != 0) return bad_param;
     uint8_t* dbr = umem_range(ctx, get32(c, f::dbr_umem_id), prm::get(c, f::dbr_addr), prm::qp_dbr_bytes, 8,

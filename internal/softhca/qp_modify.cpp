@@ -29,10 +29,8 @@ const Transition transitions[] = {
     {cmd::init2init_qp, qp_state::init, qp_state::init,
      access_bits | prm::opt_param_pkey_index | prm::opt_param_primary_port},
     {cmd::init2rtr_qp, qp_state::init, qp_state::rtr, access_bits | prm::opt_param_pkey_index},
-    {cmd::rtr2rts_qp, qp_state::rtr, qp_state::rts,
-     access_bits | prm::opt_param_pm_state | prm::opt_param_rnr_timeout},
-    {cmd::rts2rts_qp, qp_state::rts, qp_state::rts,
-     access_bits | prm::opt_param_pm_state | prm::opt_param_rnr_timeout},
+    {cmd::rtr2rts_qp, qp_state::rtr, qp_state::rts, access_bits | prm::opt_param_pm_state | prm::opt_param_rnr_timeout},
+    {cmd::rts2rts_qp, qp_state::rts, qp_state::rts, access_bits | prm::opt_param_pm_state | prm::opt_param_rnr_timeout},
     {cmd::sqerr2rts_qp, qp_state::sqer, qp_state::rts, access_bits | prm::opt_param_rnr_timeout},
 };
 
@@ -72,11 +70,27 @@ bool only_known(cmd op, const uint8_t* context) {
     r.skip({f::st, f::pm_state, f::rre, f::rwe, f::rae, f::atomic_mode, in_path(a::vhca_port_num),
             in_path(a::pkey_index), f::min_rnr_nak});
     if (op == cmd::init2rtr_qp) {
-        r.skip({f::mtu, f::log_msg_max, f::remote_qpn, f::next_rcv_psn, f::log_rra_max, in_path(a::fl), in_path(a::grh),
-                in_path(a::mlid), in_path(a::rlid), in_path(a::src_addr_index), in_path(a::stat_rate),
-                in_path(a::hop_limit), in_path(a::tclass), in_path(a::flow_label), in_path(a::dscp),
-                in_path(a::udp_sport), in_path(a::eth_prio), in_path(a::sl), in_path(a::rmac_47_32),
-                in_path(a::rmac_31_0), in_path(a::ack_timeout)});
+        r.skip({f::mtu,
+                f::log_msg_max,
+                f::remote_qpn,
+                f::next_rcv_psn,
+                f::log_rra_max,
+                in_path(a::fl),
+                in_path(a::grh),
+                in_path(a::mlid),
+                in_path(a::rlid),
+                in_path(a::src_addr_index),
+                in_path(a::stat_rate),
+                in_path(a::hop_limit),
+                in_path(a::tclass),
+                in_path(a::flow_label),
+                in_path(a::dscp),
+                in_path(a::udp_sport),
+                in_path(a::eth_prio),
+                in_path(a::sl),
+                in_path(a::rmac_47_32),
+                in_path(a::rmac_31_0),
+                in_path(a::ack_timeout)});
         uint8_t gid[16];
         r.take_bytes(f::primary_address_path + prm::byte_of(a::rgid_rip), gid, sizeof gid);
     }
@@ -202,14 +216,19 @@ uint8_t Hca::modify_qp(Qp* qp, cmd op, const uint8_t* in) {
     lock_qp(qp);
     uint8_t status = ok;
     switch (op) {
-        case cmd::rst2init_qp: status = to_init(qp, c); break;
+        case cmd::rst2init_qp:
+            status = to_init(qp, c);
+            break;
         case cmd::init2rtr_qp:
             qp->remote = to;
             qp->link = std::move(link);
             status = to_rtr(qp, c, *config_);
             break;
-        case cmd::rtr2rts_qp: status = to_rts(qp, c); break;
-        default: break;
+        case cmd::rtr2rts_qp:
+            status = to_rts(qp, c);
+            break;
+        default:
+            break;
     }
     if (status == ok) {
         take_access(qp, c, mask);

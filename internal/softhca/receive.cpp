@@ -84,7 +84,8 @@ Completion responder_completion(const QpShared& target, prm::cqe_opcode op, uint
 }
 
 // The responder cannot take the message: it completes its receive WQE in error, and the requester gets a NAK.
-Answer receive_error(PeerView& view, Qp& requester, QpShared& target, const ReceiveQueue& q, prm::syndrome why, Reply nak) {
+Answer receive_error(PeerView& view, Qp& requester, QpShared& target, const ReceiveQueue& q, prm::syndrome why,
+                     Reply nak) {
     const uint32_t head = target.rq_head.load(std::memory_order_relaxed);
     Completion c = responder_completion(target, prm::cqe_opcode::resp_err, static_cast<uint16_t>(head));
     c.syndrome = why;

@@ -82,17 +82,28 @@ Step flush_one(Hca& hca, Qp& qp, Effects& fx) {
 
 Counter opcode_counter(prm::opcode op) {
     switch (op) {
-        case prm::opcode::rdma_write: return count_wqe_write;
-        case prm::opcode::rdma_write_imm: return count_wqe_write_imm;
-        case prm::opcode::rdma_read: return count_wqe_read;
-        case prm::opcode::atomic_cs: return count_wqe_atomic_cs;
-        case prm::opcode::atomic_fa: return count_wqe_atomic_fa;
-        case prm::opcode::atomic_masked_cs: return count_wqe_masked_cs;
-        case prm::opcode::atomic_masked_fa: return count_wqe_masked_fa;
-        case prm::opcode::send: return count_wqe_send;
-        case prm::opcode::send_imm: return count_wqe_send_imm;
-        case prm::opcode::dump: return count_wqe_dump;
-        default: return count_wqe_nop;
+        case prm::opcode::rdma_write:
+            return count_wqe_write;
+        case prm::opcode::rdma_write_imm:
+            return count_wqe_write_imm;
+        case prm::opcode::rdma_read:
+            return count_wqe_read;
+        case prm::opcode::atomic_cs:
+            return count_wqe_atomic_cs;
+        case prm::opcode::atomic_fa:
+            return count_wqe_atomic_fa;
+        case prm::opcode::atomic_masked_cs:
+            return count_wqe_masked_cs;
+        case prm::opcode::atomic_masked_fa:
+            return count_wqe_masked_fa;
+        case prm::opcode::send:
+            return count_wqe_send;
+        case prm::opcode::send_imm:
+            return count_wqe_send_imm;
+        case prm::opcode::dump:
+            return count_wqe_dump;
+        default:
+            return count_wqe_nop;
     }
 }
 
@@ -117,10 +128,17 @@ void succeed(Qp& qp, Effects& fx, const Wqe& wqe) {
 void count_bytes(Qp& qp, const Request& r) {
     switch (r.verb) {
         case Verb::write:
-        case Verb::write_imm: qp.counters.add(count_bytes_written, r.length); break;
-        case Verb::read: qp.counters.add(count_bytes_read, r.length); break;
-        case Verb::send: qp.counters.add(count_bytes_sent, r.length); break;
-        case Verb::atomic: break;
+        case Verb::write_imm:
+            qp.counters.add(count_bytes_written, r.length);
+            break;
+        case Verb::read:
+            qp.counters.add(count_bytes_read, r.length);
+            break;
+        case Verb::send:
+            qp.counters.add(count_bytes_sent, r.length);
+            break;
+        case Verb::atomic:
+            break;
     }
 }
 
@@ -149,8 +167,8 @@ Step no_answer(Hca& hca, Qp& qp) {
 }
 
 Step not_ready(Hca& hca, Qp& qp, Effects& fx, const Wqe& wqe, uint8_t timer) {
-    static const uint32_t us[32] = {655360, 10,    20,    30,    40,    60,    80,     120,    160,    240,   320,
-                                    480,    640,   960,   1280,  1920,  2560,  3840,   5120,   7680,   10240, 15360,
+    static const uint32_t us[32] = {655360, 10,    20,    30,    40,    60,     80,     120,    160,    240,   320,
+                                    480,    640,   960,   1280,  1920,  2560,   3840,   5120,   7680,   10240, 15360,
                                     20480,  30720, 40960, 61440, 81920, 122880, 163840, 245760, 327680, 491520};
     qp.counters.add(count_nak_rnr);
     if (qp.rnr_left == 0) {
@@ -165,17 +183,21 @@ Step not_ready(Hca& hca, Qp& qp, Effects& fx, const Wqe& wqe, uint8_t timer) {
 
 Step conclude(Hca& hca, Qp& qp, Effects& fx, Wqe& wqe, Answer answer) {
     switch (answer.reply) {
-        case Reply::duplicate: qp.counters.add(count_duplicates); [[fallthrough]];
+        case Reply::duplicate:
+            qp.counters.add(count_duplicates);
+            [[fallthrough]];
         case Reply::ack:
             qp.psn = (qp.psn + packets(wqe.request.verb == Verb::atomic ? 1 : wqe.request.length, qp.mtu)) & 0xffffff;
             count_bytes(qp, wqe.request);
             succeed(qp, fx, wqe);
             return Step::executed;
-        case Reply::silent: return no_answer(hca, qp);
+        case Reply::silent:
+            return no_answer(hca, qp);
         case Reply::again:
             stall(hca, qp, Stall::wire, 1000000);
             return Step::stalled;
-        case Reply::rnr: return not_ready(hca, qp, fx, wqe, answer.rnr_timer);
+        case Reply::rnr:
+            return not_ready(hca, qp, fx, wqe, answer.rnr_timer);
         case Reply::nak_invalid:
             qp.counters.add(count_nak_invalid);
             fail(hca, qp, fx, wqe, prm::syndrome::remote_inv_req);
@@ -184,7 +206,8 @@ Step conclude(Hca& hca, Qp& qp, Effects& fx, Wqe& wqe, Answer answer) {
             qp.counters.add(count_nak_access);
             fail(hca, qp, fx, wqe, prm::syndrome::remote_access);
             return Step::executed;
-        case Reply::nak_operation: break;
+        case Reply::nak_operation:
+            break;
     }
     fail(hca, qp, fx, wqe, prm::syndrome::remote_op);
     return Step::executed;

@@ -62,11 +62,12 @@ uint8_t parse_wqe(Hca& hca, Qp& qp, Wqe& wqe);
 
 // Checks a key and finds its entry. 0, or the reason: see KeyError.
 enum class KeyError : uint8_t { ok, no_key, wrong_pd, no_access, out_of_range };
-KeyError check_key(Shared* s, uint32_t key, uint32_t pd, uint64_t va, uint64_t length, uint32_t access, MkeyShared** out);
+KeyError check_key(Shared* s, uint32_t key, uint32_t pd, uint64_t va, uint64_t length, uint32_t access,
+                   MkeyShared** out);
 
 // responder.cpp: the responder's side, on the peer's shared state.
 class PeerView {
-   public:
+  public:
     virtual ~PeerView() = default;
     virtual Shared* peer() = 0;
     // The peer's memory as this process sees it; null when it must be mapped first.

@@ -23,10 +23,14 @@ Answer fatal(PeerView& view, QpShared& target, Reply reply) {
 uint32_t needed_access(Verb verb) {
     switch (verb) {
         case Verb::write:
-        case Verb::write_imm: return acc_remote_write;
-        case Verb::read: return acc_remote_read;
-        case Verb::atomic: return acc_remote_atomic;
-        case Verb::send: return 0;
+        case Verb::write_imm:
+            return acc_remote_write;
+        case Verb::read:
+            return acc_remote_read;
+        case Verb::atomic:
+            return acc_remote_atomic;
+        case Verb::send:
+            return 0;
     }
     return 0;
 }
@@ -70,9 +74,7 @@ Answer find_memory(PeerView& view, QpShared& target, Request& r, uint8_t** at, b
 }
 
 // Compares PSNs: below 0 the request is a duplicate, above 0 something is missing before it.
-int32_t psn_distance(uint32_t psn, uint32_t expected) {
-    return static_cast<int32_t>((psn - expected) << 8) >> 8;
-}
+int32_t psn_distance(uint32_t psn, uint32_t expected) { return static_cast<int32_t>((psn - expected) << 8) >> 8; }
 
 }  // namespace
 

@@ -68,7 +68,8 @@ void Service::reconnect(uint32_t qp_index) {
 int64_t Service::ns_to_next() {
     std::lock_guard<std::mutex> lock(mutex_);
     if (timers_.empty()) return -1;
-    const auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(timers_.begin()->first - Clock::now()).count();
+    const auto left =
+        std::chrono::duration_cast<std::chrono::nanoseconds>(timers_.begin()->first - Clock::now()).count();
     return left < 0 ? 0 : left;
 }
 

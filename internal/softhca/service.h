@@ -13,7 +13,7 @@
 namespace pgas::softhca {
 
 class Service {
-   public:
+  public:
     explicit Service(Hca& hca);
     ~Service();
     bool start();  // false: no descriptor or thread
@@ -25,7 +25,7 @@ class Service {
     void kick();
     int kick_fd() const { return kick_fd_; }
 
-   private:
+  private:
     void loop();
     void run_timers();
     void run_reconnects();

@@ -15,7 +15,8 @@ using A32 = std::atomic<uint32_t>;
 using A64 = std::atomic<uint64_t>;
 
 // Access bits of a memory key and of a QP.
-constexpr uint32_t acc_local_write = 1, acc_remote_write = 2, acc_remote_read = 4, acc_remote_atomic = 8, acc_relaxed = 16;
+constexpr uint32_t acc_local_write = 1, acc_remote_write = 2, acc_remote_read = 4, acc_remote_atomic = 8,
+                   acc_relaxed = 16;
 
 // A place in an umem or MR: which memory object, and where in it.
 struct MemRef {
@@ -25,17 +26,17 @@ struct MemRef {
 };
 
 struct alignas(64) QpShared {
-    A32 ident;       // QPN; 0: free
-    A32 state;       // prm::qp_state
+    A32 ident;  // QPN; 0: free
+    A32 state;  // prm::qp_state
     A32 remote_qpn;
     A32 pd;
-    A32 access;      // acc_remote_*
+    A32 access;  // acc_remote_*
     A32 atomic_mode;
     A32 min_rnr_nak;
     A32 log_msg_max;
     A64 remote_gid_hi, remote_gid_lo;
     A32 user_index;
-    A32 mtu;         // bytes
+    A32 mtu;  // bytes
 
     // Guards: odd while an engine uses memory on behalf of this QP. Whoever takes memory or a state away first makes
     // it invalid, then waits until every guard was even once.
@@ -43,14 +44,14 @@ struct alignas(64) QpShared {
     alignas(64) A32 remote_guard;  // the connected requester
     A32 holder;                    // its client number, to release the guard when it died
     A32 expected_psn;
-    A32 rq_head;                   // receive WQEs consumed
+    A32 rq_head;  // receive WQEs consumed
 
     alignas(64) MemRef rq;
     MemRef rq_dbr;
     A32 rq_log_size;
     A32 rq_log_stride;  // log2 bytes
     A32 has_rq;
-    A32 rcq;            // CQN for receive completions
+    A32 rcq;  // CQN for receive completions
 };
 
 struct alignas(64) MkeyShared {

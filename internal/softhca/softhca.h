@@ -40,46 +40,47 @@ typedef struct softhca_hooks {
 // Sets the hooks for devices opened and memory registered from now on. NULL removes them. The struct is copied.
 void softhca_set_hooks(const softhca_hooks* hooks);
 
-// An 8-byte MMIO store by a CPU, for programs without the software GPU. Returns 0, or EFAULT when reg is in no UAR page.
+// An 8-byte MMIO store by a CPU, for programs without the software GPU. Returns 0, or EFAULT when reg is in no UAR
+// page.
 int softhca_mmio_store(void* reg, uint64_t value);
 int softhca_mmio_store_at(uintptr_t reg, uint64_t value);  // for Go, where a register is no pointer
 
 // Counters, summed over all devices of the process since they were first opened (or since softhca_configure).
-#define SOFTHCA_COUNTERS(X)                                                              \
-    X(doorbells)                  /* MMIO stores to send registers */                    \
-    X(doorbells_ignored)          /* wrong UAR page, unknown QP, or QP not in RTS/ERR */ \
-    X(doorbell_ahead_of_record)   /* doorbell index beyond the doorbell record */        \
-    X(doorbells_dropped)          /* chaos: an early doorbell lost because a later one followed */ \
-    X(wqe_nop)                                                                           \
-    X(wqe_write)                                                                         \
-    X(wqe_write_imm)                                                                     \
-    X(wqe_read)                                                                          \
-    X(wqe_atomic_cs)                                                                     \
-    X(wqe_atomic_fa)                                                                     \
-    X(wqe_masked_cs)                                                                     \
-    X(wqe_masked_fa)                                                                     \
-    X(wqe_send)                                                                          \
-    X(wqe_send_imm)                                                                      \
-    X(wqe_dump)                                                                          \
-    X(wqe_flushed)                                                                       \
-    X(cqes)                                                                              \
-    X(cqe_errors)                                                                        \
-    X(cq_overruns)                                                                       \
-    X(bytes_written)                                                                     \
-    X(bytes_read)                                                                        \
-    X(bytes_sent)                                                                        \
-    X(nak_access)                                                                        \
-    X(nak_invalid)                                                                       \
-    X(nak_rnr)                                                                           \
-    X(timeouts)                   /* acknowledge timers that fired */                    \
-    X(retries)                    /* requests sent again */                              \
-    X(duplicates)                 /* requests behind the expected PSN */                 \
-    X(commands)                                                                          \
-    X(commands_refused)                                                                  \
-    X(faults_injected)                                                                   \
-    X(bells_rung)                                                                        \
-    X(engine_sleeps)                                                                     \
-    X(objects_leaked)             /* alive when their context was closed */
+#define SOFTHCA_COUNTERS(X)                                                                      \
+    X(doorbells)                /* MMIO stores to send registers */                              \
+    X(doorbells_ignored)        /* wrong UAR page, unknown QP, or QP not in RTS/ERR */           \
+    X(doorbell_ahead_of_record) /* doorbell index beyond the doorbell record */                  \
+    X(doorbells_dropped)        /* chaos: an early doorbell lost because a later one followed */ \
+    X(wqe_nop)                                                                                   \
+    X(wqe_write)                                                                                 \
+    X(wqe_write_imm)                                                                             \
+    X(wqe_read)                                                                                  \
+    X(wqe_atomic_cs)                                                                             \
+    X(wqe_atomic_fa)                                                                             \
+    X(wqe_masked_cs)                                                                             \
+    X(wqe_masked_fa)                                                                             \
+    X(wqe_send)                                                                                  \
+    X(wqe_send_imm)                                                                              \
+    X(wqe_dump)                                                                                  \
+    X(wqe_flushed)                                                                               \
+    X(cqes)                                                                                      \
+    X(cqe_errors)                                                                                \
+    X(cq_overruns)                                                                               \
+    X(bytes_written)                                                                             \
+    X(bytes_read)                                                                                \
+    X(bytes_sent)                                                                                \
+    X(nak_access)                                                                                \
+    X(nak_invalid)                                                                               \
+    X(nak_rnr)                                                                                   \
+    X(timeouts)   /* acknowledge timers that fired */                                            \
+    X(retries)    /* requests sent again */                                                      \
+    X(duplicates) /* requests behind the expected PSN */                                         \
+    X(commands)                                                                                  \
+    X(commands_refused)                                                                          \
+    X(faults_injected)                                                                           \
+    X(bells_rung)                                                                                \
+    X(engine_sleeps)                                                                             \
+    X(objects_leaked) /* alive when their context was closed */
 
 typedef struct softhca_counts {
 #define SOFTHCA_COUNT_MEMBER(name) uint64_t name;

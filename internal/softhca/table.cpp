@@ -130,10 +130,15 @@ int gid_entry(Context* ctx, uint32_t port, uint32_t index, ibv_gid_entry* entry)
     if (!d.gid(index, entry->gid.raw)) return ENODATA;
     switch (d.gids[index]) {
         case GidKind::link_local_v2:
-        case GidKind::ipv4_v2: entry->gid_type = IBV_GID_TYPE_ROCE_V2; break;
+        case GidKind::ipv4_v2:
+            entry->gid_type = IBV_GID_TYPE_ROCE_V2;
+            break;
         case GidKind::link_local_v1:
-        case GidKind::ipv4_v1: entry->gid_type = IBV_GID_TYPE_ROCE_V1; break;
-        default: entry->gid_type = IBV_GID_TYPE_IB;
+        case GidKind::ipv4_v1:
+            entry->gid_type = IBV_GID_TYPE_ROCE_V1;
+            break;
+        default:
+            entry->gid_type = IBV_GID_TYPE_IB;
     }
     return 0;
 }
@@ -163,7 +168,8 @@ ibv_mr* reg_mr(ibv_pd* pub, void* addr, size_t length, uint64_t iova, unsigned i
 
 ibv_mr* reg_dmabuf_mr(ibv_pd* pub, uint64_t offset, size_t length, uint64_t iova, int fd, int access) {
     int err = 0;
-    Mr* mr = pd_of(pub)->ctx->hca->reg_dmabuf_mr(pd_of(pub), offset, length, iova, fd, static_cast<uint32_t>(access), &err);
+    Mr* mr =
+        pd_of(pub)->ctx->hca->reg_dmabuf_mr(pd_of(pub), offset, length, iova, fd, static_cast<uint32_t>(access), &err);
     return publish<Mr, ibv_mr>(mr, err);
 }
 
@@ -351,7 +357,9 @@ int softhca_configure(const char* spec, char* err, size_t errlen) {
 
 void softhca_set_hooks(const softhca_hooks* hooks) { machine().set_hooks(hooks); }
 int softhca_mmio_store(void* reg, uint64_t value) { return machine().mmio_store(reg, value); }
-int softhca_mmio_store_at(uintptr_t reg, uint64_t value) { return machine().mmio_store(reinterpret_cast<void*>(reg), value); }
+int softhca_mmio_store_at(uintptr_t reg, uint64_t value) {
+    return machine().mmio_store(reinterpret_cast<void*>(reg), value);
+}
 void softhca_counters(softhca_counts* out) { machine().counters(out); }
 int softhca_qp_counters(uint32_t qpn, softhca_counts* out) { return machine().qp_counters(qpn, out); }
 void softhca_live_objects(softhca_objects* out) { machine().live(out); }

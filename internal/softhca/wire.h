@@ -23,7 +23,7 @@ struct Iov {
 
 // Where an operation's bytes go and when. The default does everything at once; chaos queues and splits.
 class Effects {
-   public:
+  public:
     virtual ~Effects() = default;
     // Payload into the responder's memory, gathered from the requester's.
     virtual void write(Qp& qp, uint8_t* dst, const Iov* from, uint32_t n, bool relaxed);
@@ -40,8 +40,8 @@ class Effects {
 enum class Verb : uint8_t { write, write_imm, read, atomic, send };
 
 struct Atomic {
-    bool swap = false;        // compare and swap, else fetch and add
-    bool extended = false;    // masked opcode
+    bool swap = false;      // compare and swap, else fetch and add
+    bool extended = false;  // masked opcode
     uint32_t size = 8;
     uint64_t swap_add = 0, compare = 0, swap_mask = ~0ull, compare_mask = ~0ull, boundary = 0;
 };
@@ -77,7 +77,7 @@ struct Answer {
 };
 
 class Link {
-   public:
+  public:
     virtual ~Link() = default;
     // Between begin and end the responder takes no memory away. begin is false when there is nobody.
     virtual bool begin(Qp& qp) = 0;

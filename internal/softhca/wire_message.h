@@ -12,9 +12,9 @@ struct Message {
     uint32_t magic;
     MessageType type;
     uint32_t version;
-    int32_t status;    // mem: 0 or an errno value
-    uint32_t client;   // welcome: number of the client in QpShared::holder
-    uint32_t has_bell; // welcome
+    int32_t status;     // mem: 0 or an errno value
+    uint32_t client;    // welcome: number of the client in QpShared::holder
+    uint32_t has_bell;  // welcome
     uint64_t mem;
     uint64_t length;
     uint64_t offset;

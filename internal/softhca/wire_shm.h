@@ -20,7 +20,7 @@ namespace pgas::softhca {
 class ShmLink;
 
 class ShmWire {
-   public:
+  public:
     explicit ShmWire(Hca& hca) : hca_(hca) {}
     ~ShmWire();
 
@@ -35,7 +35,7 @@ class ShmWire {
     void add_descriptors(std::vector<pollfd>* fds);
     void handle(const std::vector<pollfd>& fds);
 
-   private:
+  private:
     void accept_client(int listen_fd);
     bool serve(int fd);
     void serve_link(int fd);

@@ -16,11 +16,11 @@ static int fill(struct pgas_mlx5_api* table, void* ibv, void* dv, char* err, siz
 #define PGAS_RESOLVE_OPTIONAL(lib, ret, name, params) \
     symbol.object = dlsym(PGAS_LIB_##lib, #name);     \
     table->name = (ret(*) params)symbol.function;
-#define PGAS_RESOLVE(lib, ret, name, params)                      \
-    PGAS_RESOLVE_OPTIONAL(lib, ret, name, params)                 \
-    if (!table->name) {                                           \
-        snprintf(err, errlen, "%s has no symbol " #name, #lib);   \
-        return -1;                                                \
+#define PGAS_RESOLVE(lib, ret, name, params)                    \
+    PGAS_RESOLVE_OPTIONAL(lib, ret, name, params)               \
+    if (!table->name) {                                         \
+        snprintf(err, errlen, "%s has no symbol " #name, #lib); \
+        return -1;                                              \
     }
     PGAS_MLX5_API(PGAS_RESOLVE, PGAS_RESOLVE_OPTIONAL)
     return 0;
