@@ -19,7 +19,7 @@ var tableFolders = map[string]bool{"internal/wire/table": true, "internal/prm/ta
 
 // longFunctionsAllowed are other Go functions that may be longer, "folder.Name" with the reason.
 var longFunctionsAllowed = map[string]string{
-	"internal/softhca.TestCreateRefusals": "one table, a line per refused mailbox",
+	"internal/softhca.TestCreateRefusals": "two tables, a line per refused mailbox",
 	"internal/softhca.TestSyndromes":      "one table, a line or two per check of the requester and the responder",
 }
 
