@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/pgas-go/pgas/internal/kernel"
 	"github.com/pgas-go/pgas/internal/native/cuda"
@@ -142,6 +143,15 @@ func at[T any](p cuda.DevicePtr) *T {
 
 func args() *cuda.Args { return &cuda.Args{} }
 
+// foreignPage maps a page that the software GPU has not made.
+func (g *gpu) foreignPage() unsafe.Pointer {
+	g.t.Helper()
+	mem, err := unix.Mmap(-1, 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANONYMOUS)
+	require.NoError(g.t, err)
+	g.t.Cleanup(func() { require.NoError(g.t, unix.Munmap(mem)) })
+	return unsafe.Pointer(&mem[0])
+}
+
 // within fails the test with all stacks when f takes longer.
 func within(t *testing.T, limit time.Duration, f func()) {
 	t.Helper()
@@ -171,6 +181,3 @@ func threads(t *testing.T) int {
 	require.NoError(t, err)
 	return len(e)
 }
-
-// runChild is what this test binary does when a test starts it again as another process.
-func runChild(string) int { return 2 }

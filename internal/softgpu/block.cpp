@@ -37,8 +37,14 @@ uint64_t next_random(block_thread* t) {
 
 unsigned char* stack_bottom(block_thread* t, uint32_t i) { return t->stacks + size_t(i) * t->stack_bytes; }
 
-// The lowest page of a stack is its guard. Where the kernel gives no cheap guard and too many dear ones exist already, a
-// canary above it is checked when the lane ends.
+// Lanes of a warp are at the same place of their stacks. Were the stacks a power of two apart, those places would share
+// a few cache sets, and every switch would miss: so stacks have an odd number of pages, and begin at different lines.
+constexpr size_t line = 64;
+size_t padded_stack(size_t bytes) { return (bytes + page) | page; }
+unsigned char* stack_top(block_thread* t, uint32_t i) { return stack_bottom(t, i) + t->stack_bytes - i * line % page; }
+
+// The lowest page of a stack is its guard. Where the kernel gives no cheap guard and too many dear ones exist already,
+// a canary above it is checked when the lane ends.
 void guard_stack(block_thread* t, uint32_t i) {
     unsigned char* p = stack_bottom(t, i);
     if (madvise(p, page, MADV_GUARD_INSTALL) == 0) return;
@@ -98,7 +104,7 @@ void prepare_lane(block_thread* t, uint32_t i, const simt_dim3& dim) {
         t->guarded = i + 1;
     }
     place_canary(t, i);
-    l->sp = first_frame(stack_bottom(t, i) + t->stack_bytes);
+    l->sp = first_frame(stack_top(t, i));
     l->tid = {i % dim.x, i / dim.x % dim.y, i / (dim.x * dim.y)};
     l->waiting = wait_kind::none;
     l->exited = false;
@@ -209,7 +215,7 @@ block_thread* block_thread_create() {
     void* p = mmap(nullptr, sizeof(block_thread), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED) return nullptr;
     auto* t = static_cast<block_thread*>(p);
-    t->stack_bytes = options().stack;
+    t->stack_bytes = padded_stack(options().stack);
     void* s = mmap(nullptr, t->stack_bytes * max_lanes, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
     if (s == MAP_FAILED) {

@@ -51,30 +51,39 @@ constexpr rule rule_of(const char* name) {
     return {need::context, among(name, giving_back, sizeof(giving_back) / sizeof(*giving_back))};
 }
 
-int injected(const char* name, std::atomic<uint64_t>* calls, bool iomemory) {
+enum call_id {
+#define PGAS_ID(name, symbol, params, args) id_##name,
+    PGAS_CUDA_CALLS(PGAS_ID, PGAS_ID)
+#undef PGAS_ID
+        call_ids
+};
+
+// Calls since the last configuration, counted while faults are configured.
+std::atomic<uint64_t> call_counts[call_ids];
+
+int injected(const char* name, call_id id, bool iomemory) {
     if (options().faults.empty()) return 0;
-    uint64_t n = calls->fetch_add(1) + 1;
+    uint64_t n = call_counts[id].fetch_add(1) + 1;
     for (const fault& f : options().faults)
         if (f.call == name && (f.iomemory ? iomemory : !f.nth || f.nth == n)) return f.code;
     return 0;
 }
 
-int check(const char* name, rule r, std::atomic<uint64_t>* calls, bool iomemory) {
+int check(const char* name, call_id id, rule r, bool iomemory) {
     if (r.needs != need::nothing && !is_initialized()) return CUDA_ERROR_NOT_INITIALIZED;
     if (r.needs == need::context && !context_is_current()) return CUDA_ERROR_INVALID_CONTEXT;
-    int code = injected(name, calls, iomemory);
+    int code = injected(name, id, iomemory);
     if (code) return code;
     return r.needs == need::context && !r.after_error ? sticky_error() : 0;
 }
 
-#define PGAS_ENTRY(name, symbol, params, args)                                             \
-    CUresult name params {                                                                 \
-        static std::atomic<uint64_t> calls{0};                                             \
-        constexpr rule r = rule_of(#name);                                                 \
-        int code = check(#name, r, &calls, false);                                         \
-        if (code) return code;                                                             \
-        code = impl::name args;                                                            \
-        return r.after_error && !code ? sticky_error() : code;                             \
+#define PGAS_ENTRY(name, symbol, params, args)                 \
+    CUresult name params {                                     \
+        constexpr rule r = rule_of(#name);                     \
+        int code = check(#name, id_##name, r, false);          \
+        if (code) return code;                                 \
+        code = impl::name args;                                \
+        return r.after_error && !code ? sticky_error() : code; \
     }
 namespace entry {
 PGAS_CUDA_CALLS(PGAS_ENTRY, PGAS_ENTRY)
@@ -83,8 +92,8 @@ PGAS_CUDA_CALLS(PGAS_ENTRY, PGAS_ENTRY)
 
 // Registration of device registers has a fault of its own: "fail=cuMemHostRegister:io:CODE".
 CUresult host_register(void* ptr, size_t bytes, unsigned flags) {
-    static std::atomic<uint64_t> calls{0};
-    int code = check("cuMemHostRegister", rule_of("cuMemHostRegister"), &calls, flags & CU_MEMHOSTREGISTER_IOMEMORY);
+    bool io = flags & CU_MEMHOSTREGISTER_IOMEMORY;
+    int code = check("cuMemHostRegister", id_cuMemHostRegister, rule_of("cuMemHostRegister"), io);
     return code ? code : impl::cuMemHostRegister(ptr, bytes, flags);
 }
 
@@ -113,6 +122,7 @@ int softgpu_configure(const char* text, char* err, size_t err_len) {
     if (err_len) snprintf(err, err_len, "%s", wrong.c_str());
     if (!wrong.empty()) return -1;
     set_options(c);
+    for (auto& n : call_counts) n = 0;
     return 0;
 }
 

@@ -119,3 +119,10 @@ extern "C" __global__ void long_compute(unsigned* out, unsigned n) {
     out[threadIdx.x] = x;
 }
 PGAS_KERNEL(long_compute)
+
+extern "C" __global__ void write_and_ring(unsigned long long* words, void* bell) {
+    words[16] = 3;
+    __atomic_store_n(words, 1ull, __ATOMIC_RELEASE);
+    simt_bell_ring(bell);
+}
+PGAS_KERNEL(write_and_ring)
