@@ -23,6 +23,7 @@ struct InFlight {
     bool relaxed = false;                      // later WQEs need not wait for the chunks
     bool has_result = false;                   // READ or atomic whose bytes have not been delivered
     std::vector<uint8_t> result;
+    const uint8_t* unread = nullptr;  // READ whose bytes the responder has not fetched yet
     std::vector<Iov> to;
     bool completed = false;
     Completion completion;

@@ -38,17 +38,22 @@ class ChaosEffects : public Effects {
         std::shuffle(f.chunks.begin(), f.chunks.end(), random_);
     }
 
+    // The responder may fetch a READ's bytes while it already executes later WRITEs: without a fence a READ may return
+    // what they wrote (IBA ordering rules, RDMA READ followed by RDMA WRITE).
     void read(Qp& qp, const Iov* to, uint32_t n, const uint8_t* src) override {
-        InFlight& f = qp.chaos->flights.back();
-        f.has_result = true;
-        f.to.assign(to, to + n);
-        uint64_t total = 0;
-        for (uint32_t i = 0; i < n; i++) total += to[i].length;
-        f.result.resize(total);
-        place(f.result.data(), src, total);
+        InFlight& f = expect(qp, to, n);
+        if (random_() % 2 == 0) {
+            f.unread = src;
+        } else {
+            place(f.result.data(), src, f.result.size());
+        }
     }
 
-    void result(Qp& qp, const Iov* to, uint32_t n, const uint8_t* bytes) override { read(qp, to, n, bytes); }
+    // An atomic's old value was taken when it executed.
+    void result(Qp& qp, const Iov* to, uint32_t n, const uint8_t* bytes) override {
+        InFlight& f = expect(qp, to, n);
+        place(f.result.data(), bytes, f.result.size());
+    }
 
     void complete(Qp& qp, const Completion& c) override {
         qp.chaos->flights.back().completed = true;
@@ -69,12 +74,23 @@ class ChaosEffects : public Effects {
     }
 
     static void deliver(Qp& qp, InFlight& f) {
+        if (f.unread != nullptr) place(f.result.data(), f.unread, f.result.size());
         Effects now;
         now.read(qp, f.to.data(), static_cast<uint32_t>(f.to.size()), f.result.data());
         f.has_result = false;
     }
 
   private:
+    static InFlight& expect(Qp& qp, const Iov* to, uint32_t n) {
+        InFlight& f = qp.chaos->flights.back();
+        f.has_result = true;
+        f.to.assign(to, to + n);
+        uint64_t total = 0;
+        for (uint32_t i = 0; i < n; i++) total += to[i].length;
+        f.result.resize(total);
+        return f;
+    }
+
     // Cuts at multiples of 8 bytes of the target: aligned words stay whole.
     void split(InFlight& f, uint8_t* dst, const uint8_t* src, size_t n) {
         size_t pieces = 1 + random_() % config_.chaos_split;
