@@ -26,10 +26,7 @@ func newRoot() string { return fmt.Sprintf("unix:@pgas-test-%d-%x", os.Getpid(),
 // runPEs runs body on size PEs that are goroutines of this process, and closes their Worlds.
 func runPEs(t *testing.T, size int, extra []string, body func(ctx context.Context, w *World) error) {
 	t.Helper()
-	errs := tryPEs(t, size, extra, body)
-	for pe, err := range errs {
-		require.NoError(t, err, "PE %d", pe)
-	}
+	require.NoError(t, errors.Join(tryPEs(t, size, extra, body)...))
 }
 
 func tryPEs(t *testing.T, size int, extra []string, body func(ctx context.Context, w *World) error) []error {

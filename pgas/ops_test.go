@@ -116,6 +116,16 @@ func TestSignals(t *testing.T) {
 				return err
 			}
 		}
+		return nil
+	})
+}
+
+func TestSignalWords(t *testing.T) {
+	forPaths(t, func(ctx context.Context, w *World) error {
+		sig, err := AllocSignals(w, 3)
+		if err != nil {
+			return err
+		}
 		// Everybody adds to word 1 of PE 0.
 		for range 10 {
 			if err := Signal(ctx, sig.At(1), Add(3), 0); err != nil {
@@ -147,7 +157,7 @@ func TestSignals(t *testing.T) {
 		_, err = WaitSignal(short, sig.At(0), Eq(77))
 		require.ErrorIs(t, err, ErrTimeout)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.ErrorContains(t, err, "the word is 20, waiting for == 77")
+		require.ErrorContains(t, err, "the word is 0, waiting for == 77")
 		gone, stop := context.WithCancel(ctx)
 		time.AfterFunc(20*time.Millisecond, stop)
 		_, err = WaitSignal(gone, sig.At(0), Eq(77))
