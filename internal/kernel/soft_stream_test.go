@@ -126,9 +126,8 @@ func TestEventsOrderStreams(t *testing.T) {
 func TestDefaultStreamWaitsForBlockingStreams(t *testing.T) {
 	g := open(t, "", "basic.cu")
 	blocking, free := g.stream(0), g.stream(cuda.StreamNonBlocking)
+	p := g.alloc(16) // a synchronous set, which would wait for the kernel
 	k := g.gate(blocking)
-	p := g.alloc(0 + 16) // before anything is in the way
-	_ = free
 	require.NoError(t, g.MemsetD8Async(p, 1, 8, cuda.StreamDefault))
 	require.NoError(t, g.MemsetD8Async(p+8, 1, 8, free))
 	require.NoError(t, g.StreamSynchronize(free))

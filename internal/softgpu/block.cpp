@@ -61,7 +61,7 @@ void place_canary(block_thread* t, uint32_t i) {
     memcpy(&canary, stack_bottom(t, t->current) + page, sizeof(canary));
     if (canary != stack_canary)
         t->job->fail(CUDA_ERROR_LAUNCH_FAILED, lane_name(t, t->current) + " overflowed its stack of " +
-                                                   std::to_string(t->stack_bytes) + " bytes [configure stack=...]");
+                                                   std::to_string(options().stack) + " bytes [configure stack=...]");
     tsan::release(&t->job->tsan_end);
     l->exited = true;
     uint32_t bit = 1u << (t->current % warp_lanes);

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <mutex>
 
+#include "config.h"
 #include "simt.h"
 #include "tsan.h"
 
@@ -37,7 +38,7 @@ void describe(block_thread* t) {
     char addr[32];
     snprintf(addr, sizeof(addr), "%p", note.address);
     if (in_stack_guard(t, note.address)) {
-        t->job->fail(CUDA_ERROR_LAUNCH_FAILED, who + at + " overflowed its stack of " + std::to_string(t->stack_bytes) +
+        t->job->fail(CUDA_ERROR_LAUNCH_FAILED, who + at + " overflowed its stack of " + std::to_string(options().stack) +
                                                    " bytes [configure stack=...]");
         return;
     }

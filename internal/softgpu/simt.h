@@ -96,6 +96,7 @@ struct block_thread {
     unsigned char* stacks;  // max_lanes stacks of stack_bytes, kept between launches
     size_t stack_bytes;
     uint32_t guarded;       // stacks whose guard is in place
+    bool unguarded;         // some have a canary instead
     void* tsan_scheduler;
     int tsan_block[2];
     int tsan_warp[max_warps][warp_lanes][2];
