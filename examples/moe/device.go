@@ -124,14 +124,20 @@ func (d *device) launch(ctx context.Context, s step, gen uint64, tokens int) err
 	return e[1].Record(d.stream)
 }
 
-// sync waits for the stream and looks at the fault word.
+// sync waits for the stream and looks at the fault word, which tells the step.
 func (d *device) sync(ctx context.Context) error {
 	err := d.stream.Sync(ctx)
 	word, readErr := d.download(d.l.Fault.Offset, 16)
 	if readErr == nil {
 		readErr = parseFault(word)
 	}
-	return errors.Join(err, readErr)
+	switch {
+	case err == nil:
+		return readErr
+	case readErr == nil || d.w.Err() != nil: // memory of a World that has ended cannot be read
+		return err
+	}
+	return fmt.Errorf("%w: %w", readErr, err)
 }
 
 // elapsed returns how long a kernel of a generation ran, after sync.

@@ -104,11 +104,25 @@ PGAS_DEVICE bool fine(const generation& r, step where, pgas::status s, uint64_t 
     return false;
 }
 
+// A receiver that has waited this long looks whether its own sends are what is wrong.
+constexpr uint64_t patience_ns = 100'000'000;
+
 // Waits for a word of this generation. One thread. *n receives the count in it.
+//
+// A put that failed on the wire shows in my queue only, and the peer that misses it will never answer. So a wait that
+// takes long completes my sends first: if one of them failed, that is the cause to report.
 PGAS_DEVICE bool await(const generation& r, step where, const uint64_t* word, uint32_t limit, uint64_t about,
                        uint32_t* n) {
     uint64_t seen = 0;
-    if (!fine(r, where, pgas::wait_until(r.w.context(0), word, pgas::ge(r.tagged(0)), &seen), about)) return false;
+    pgas::context ctx = r.w.context(0);
+    pgas::status s = pgas::wait_until(ctx.with_timeout_ns(patience_ns), word, pgas::ge(r.tagged(0)), &seen);
+    if (s == pgas::status::timeout) {
+        for (uint32_t c = 0; c < r.p.contexts; ++c) {
+            if (!fine(r, where, pgas::quiet(r.w.context(c)), about)) return false;
+        }
+        s = pgas::wait_until(ctx, word, pgas::ge(r.tagged(0)), &seen);
+    }
+    if (!fine(r, where, s, about)) return false;
     *n = uint32_t(seen);
     if (seen >> 32 == r.gen && *n <= limit) return true;
     fault(r, where, protocol_fault, about);
@@ -120,6 +134,7 @@ PGAS_DEVICE void load8(const uint16_t* p, uint32_t n, bool whole, float* v) {
     if (whole) {
         uint64_t a = reinterpret_cast<const uint64_t*>(p)[0];
         uint64_t b = reinterpret_cast<const uint64_t*>(p)[1];
+        MOE_UNROLL
         for (uint32_t i = 0; i < 4; ++i) {
             v[i] = from_bf16(uint16_t(a >> (16 * i)));
             v[i + 4] = from_bf16(uint16_t(b >> (16 * i)));
@@ -133,6 +148,7 @@ PGAS_DEVICE void store8(uint16_t* p, uint32_t n, bool whole, const float* v) {
     if (whole) {
         uint64_t a = 0;
         uint64_t b = 0;
+        MOE_UNROLL
         for (uint32_t i = 0; i < 4; ++i) {
             a |= uint64_t(to_bf16(v[i])) << (16 * i);
             b |= uint64_t(to_bf16(v[i + 4])) << (16 * i);

@@ -43,10 +43,10 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) int {
 	}
 	code, err := j.run(ctx)
 	if code == 1 && err != nil {
+		if cause := w.Err(); cause != nil {
+			err = cause // another PE ended the job; what this one saw is an echo
+		}
 		w.Abort(err)
-	}
-	if cause := w.Err(); cause != nil && err != nil && !errors.Is(err, cause) {
-		err = fmt.Errorf("%w (seen here as: %v)", cause, err) // what ended the job comes first
 	}
 	// A refusal is the same on every PE: one line for the job.
 	if err != nil && (code == 1 || w.PE() == 0) {

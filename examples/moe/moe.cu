@@ -91,6 +91,7 @@ PGAS_DEVICE void stage_token(const generation& r, uint32_t t) {
     for (uint32_t g = warp_in_block(); g < p.hidden / group; g += warps_in_block()) {
         uint64_t four = reinterpret_cast<const uint64_t*>(x)[g * lanes + lane];
         float amax = 0;
+        MOE_UNROLL
         for (uint32_t i = 0; i < 4; ++i) {
             float a = from_bf16(uint16_t(four >> (16 * i)) & 0x7fff);
             amax = a > amax ? a : amax;
@@ -101,6 +102,7 @@ PGAS_DEVICE void stage_token(const generation& r, uint32_t t) {
         }
         scales s = scales_of(amax, p.pow2 != 0);
         uint32_t packed = 0;
+        MOE_UNROLL
         for (uint32_t i = 0; i < 4; ++i) {
             packed |= uint32_t(to_e4m3(mul(from_bf16(uint16_t(four >> (16 * i))), s.scale))) << (8 * i);
         }
@@ -215,20 +217,30 @@ PGAS_DEVICE void load_message8(const plan& p, const uint8_t* payload, uint32_t c
     }
     uint64_t q = *reinterpret_cast<const uint64_t*>(payload + c);
     float scale = reinterpret_cast<const float*>(payload + p.payload_bytes)[c / group];
+    MOE_UNROLL
     for (uint32_t i = 0; i < chunk; ++i) v[i] = from_bf16(to_bf16(mul(from_e4m3(uint8_t(q >> (8 * i))), scale)));
 }
 
-// Sums of one lane over its channels, for `inner` inner channels from f. Products of bf16 values are exact in fp32, so
-// a fused multiply-add gives the same bits.
+// Adds one channel times its weights to `inner` sums. Products of bf16 values are exact in fp32, so a fused
+// multiply-add gives the same bits.
+PGAS_DEVICE void add_channel(float v, const uint16_t* w, float* acc) {
+    MOE_UNROLL
+    for (uint32_t i = 0; i < inner; ++i) acc[i] += v * from_bf16(w[i]);
+}
+
+// Sums of one lane over its channels, for `inner` inner channels from w1 on.
 PGAS_DEVICE void lane_sums(const plan& p, const uint8_t* payload, const uint16_t* w1, uint32_t lane, float* acc) {
     bool whole = p.hidden % chunk == 0;
     for (uint32_t i = 0; i < inner; ++i) acc[i] = 0;
     for (uint32_t c = lane * chunk; c < p.hidden; c += lanes * chunk) {
         float v[chunk];
         load_message8(p, payload, c, whole, v);
-        for (uint32_t j = 0; j < chunk && c + j < p.hidden; ++j) {
-            const uint16_t* w = w1 + uint64_t(c + j) * p.ffn;
-            for (uint32_t i = 0; i < inner; ++i) acc[i] += v[j] * from_bf16(w[i]);
+        const uint16_t* w = w1 + uint64_t(c) * p.ffn;
+        if (whole) {
+            MOE_UNROLL
+            for (uint32_t j = 0; j < chunk; ++j) add_channel(v[j], w + j * p.ffn, acc);
+        } else {
+            for (uint32_t j = 0; j < chunk && c + j < p.hidden; ++j) add_channel(v[j], w + j * p.ffn, acc);
         }
     }
 }
@@ -242,6 +254,7 @@ PGAS_DEVICE void lane_outputs(const plan& p, const uint16_t* h, const uint16_t* 
             float w[chunk];
             float hf = from_bf16(h[f]);
             load8(w2 + uint64_t(f) * p.hidden + c, p.hidden - c, whole, w);
+            MOE_UNROLL
             for (uint32_t i = 0; i < chunk; ++i) acc[i] += hf * w[i];
         }
         store8(out + c, p.hidden - c, whole, acc);
@@ -379,6 +392,7 @@ PGAS_DEVICE void combine_token(const generation& r, uint32_t t) {
             float v[chunk];
             float weight = r.weights()[first + k];
             load8(reinterpret_cast<const uint16_t*>(r.combined(first + k)) + c, p.hidden - c, whole, v);
+            MOE_UNROLL
             for (uint32_t i = 0; i < chunk; ++i) acc[i] = add(acc[i], mul(weight, v[i]));
         }
         store8(reinterpret_cast<uint16_t*>(r.out(t)) + c, p.hidden - c, whole, acc);

@@ -3,6 +3,13 @@
 
 #include <pgas/pgas.cuh>
 
+// Unrolls the short loop that follows: on a GPU to keep arrays in registers, on a CPU to make vectors of them.
+#if defined(PGAS_CUDA) || defined(__clang__)
+#define MOE_UNROLL _Pragma("unroll")
+#else
+#define MOE_UNROLL _Pragma("GCC unroll 16")
+#endif
+
 namespace moe {
 
 #if defined(PGAS_CUDA)
@@ -30,8 +37,8 @@ PGAS_DEVICE float from_bf16(uint16_t b) { return float_of(uint32_t(b) << 16); }
 // As __float2bfloat16: to nearest even.
 PGAS_DEVICE uint16_t to_bf16(float f) {
     uint32_t u = bits_of(f);
-    if ((u & 0x7fffffff) > 0x7f800000) return 0x7fff;
-    return uint16_t((u + 0x7fff + (u >> 16 & 1)) >> 16);
+    bool nan = (u & 0x7fffffff) > 0x7f800000;
+    return uint16_t(nan ? 0x7fff : (u + 0x7fff + (u >> 16 & 1)) >> 16);
 }
 
 // As __nv_cvt_float_to_fp8 with __NV_SATFINITE and __NV_E4M3: to nearest even, at most 448.
@@ -52,13 +59,12 @@ PGAS_DEVICE uint8_t to_e4m3(float f) {
     return uint8_t(sign | m >> shift);
 }
 
+// Without branches: as fp32 bits the code is the value times 2^-120, subnormals included.
 PGAS_DEVICE float from_e4m3(uint8_t b) {
     uint32_t sign = uint32_t(b & 0x80) << 24;
-    uint32_t exp = b >> 3 & 0xf;
-    uint32_t man = b & 7;
-    if (exp == 0xf && man == 7) return float_of(sign | 0x7fc00000);
-    if (exp == 0) return float_of(sign | bits_of(float(man) * (1.0f / 512)));
-    return float_of(sign | (exp + 120) << 23 | man << 20);
+    uint32_t code = b & 0x7f;
+    float magnitude = float_of(code << 20) * 0x1p120f;
+    return float_of(sign | (code == 0x7f ? 0x7fc00000 : bits_of(magnitude)));
 }
 
 struct scales {

@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// plan is the kernels' view of Layout and Config: struct plan of moe.cu, passed by value. Offsets are bytes from the
+// plan is the kernels' view of Layout and Config: struct plan of generation.cuh, passed by value. Offsets are bytes from the
 // symmetric allocation.
 type plan struct {
 	Recv, Combined, Staging, Rows, X, TopK, Weights, Out, W1, W2, Table, Begin, Counters, Fault uint64

@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The field order of struct plan in moe.cu and of the Go type must be the same: names are compared one by one.
+// The field order of struct plan in generation.cuh and of the Go type must be the same: names are compared one by one.
 func TestPlanMatchesTheKernel(t *testing.T) {
-	source, err := os.ReadFile("moe.cu")
+	source, err := os.ReadFile("generation.cuh")
 	require.NoError(t, err)
 	body := regexp.MustCompile(`(?s)struct plan \{(.*?)\n\};`).FindStringSubmatch(string(source))
 	require.NotNil(t, body)

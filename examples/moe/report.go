@@ -109,7 +109,7 @@ func (r Result) verdict(c Config) string {
 		}
 		s := fmt.Sprintf("PASS %-8s dispatch and combine equal the reference in every byte, %d rounds x PEs", r.Routing, checked)
 		if c.FP8 {
-			s += fmt.Sprintf("; fp8 differs from bf16 by %.1e (allowed %.0e)", worst, fp8Tolerance)
+			s += fmt.Sprintf("; fp8 differs from bf16 by %.1e (allowed %.0e)", worst, fp8Tolerance(c.Tokens, c.FFN))
 		}
 		return s
 	}
@@ -131,7 +131,7 @@ func writeTable(w io.Writer, c Config, r Result) {
 	t.Style().Format.Header = text.FormatDefault
 	t.AppendHeader(table.Row{"PE", "path", "tokens", "rows", "dispatch µs", "send", "receive", "MLP µs", "combine µs", "send", "receive",
 		"disp GB/s", "wire", "comb GB/s", "wire"})
-	us := func(p Percentiles) string { return fmt.Sprintf("%.0f / %.0f", p.P50, p.P99) }
+	us := func(p Percentiles) string { return fmt.Sprintf("%.0f/%.0f", p.P50, p.P99) }
 	for _, p := range r.Rows {
 		t.AppendRow(table.Row{p.PE, p.Path, p.Tokens, p.Rows, us(p.Dispatch), us(p.DispatchSend), us(p.DispatchReceive), us(p.MLP),
 			us(p.Combine), us(p.CombineSend), us(p.CombineReceive),

@@ -155,8 +155,9 @@ func (v *verifier) tolerance(b Batch, out []byte) (float64, error) {
 		}
 		d.add(v.ref.unquantized(b, t), got)
 	}
-	if x := d.value(); !(x <= fp8Tolerance) {
-		return x, fmt.Errorf("combine on PE %d: %w by %.2e, allowed are %.2e", v.pe, errTolerance, x, fp8Tolerance)
+	allowed := fp8Tolerance(b.Tokens, v.ref.c.FFN)
+	if x := d.value(); !(x <= allowed) {
+		return x, fmt.Errorf("combine on PE %d: %w by %.2e, allowed are %.2e", v.pe, errTolerance, x, allowed)
 	}
 	return d.value(), nil
 }
