@@ -87,10 +87,14 @@ void Machine::close(Context* ctx) {
     std::lock_guard<std::mutex> opening(open_mutex_);
     std::shared_ptr<Hca> hca = std::move(ctx->hca);
     const bool last = hca->remove_context(ctx);
+    softhca_counts counts = {};
+    if (last) hca->count_into(&counts);
     std::lock_guard<std::mutex> lock(mutex_);
     contexts_--;
     if (!last) return;
-    hca->count_into(&retired_);
+    const uint64_t* from = reinterpret_cast<const uint64_t*>(&counts);
+    uint64_t* to = reinterpret_cast<uint64_t*>(&retired_);
+    for (uint32_t i = 0; i < counter_total; i++) to[i] += from[i];
     for (Device& d : devices_) {
         if (d.hca.lock() == hca) d.hca.reset();
     }
