@@ -16,9 +16,9 @@ void ring(Bell* bell, SharedCounters& counters) {
     // What was placed must be visible before we look whether somebody sleeps; the sleeper does the reverse.
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if (bell->sleepers.load(std::memory_order_relaxed) == 0) return;
+    counters.add(count_bells_rung);
     bell->seq.fetch_add(1, std::memory_order_relaxed);
     futex_wake(&bell->seq, INT_MAX, true);
-    counters.add(count_bells_rung);
 }
 
 // The responder must be connected to this very queue pair: others' requests are dropped, as hardware drops packets.

@@ -1,7 +1,6 @@
 package softhca_test
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,7 +20,8 @@ func TestThreadSanitizer(t *testing.T) {
 	if err != nil {
 		t.Skip((&errs.UnsupportedError{Feature: "ThreadSanitizer run", Need: "clang++-19", Fix: "apt-get install clang-19"}).Error())
 	}
-	program := buildTSan(t, compiler)
+	build := buildTSan(t, compiler)
+	program := build("tsan")
 	for _, c := range []struct {
 		mode, kind string
 		clean      bool
@@ -42,19 +42,32 @@ func TestThreadSanitizer(t *testing.T) {
 			require.Contains(t, string(out), "WARNING: ThreadSanitizer: data race")
 		})
 	}
+	testHooks(t, build("hooks"))
 }
 
-func buildTSan(t *testing.T, compiler string) string {
+func testHooks(t *testing.T, program string) {
+	for _, mode := range []string{"inline", "thread", "chaos"} {
+		t.Run("hooks "+mode, func(t *testing.T) {
+			out, err := exec.Command(program, mode).CombinedOutput()
+			require.NoError(t, err, string(out))
+			require.Equal(t, "done\n", string(out))
+		})
+	}
+}
+
+// buildTSan compiles everything and returns a function that links one program of testdata.
+func buildTSan(t *testing.T, compiler string) func(program string) string {
 	sources, err := filepath.Glob("*.cpp")
 	require.NoError(t, err)
-	sources = append(sources, "testdata/tsan.cpp")
+	library := len(sources)
+	sources = append(sources, "testdata/tsan.cpp", "testdata/hooks.cpp")
 	dir := t.TempDir()
 	objects := make([]string, len(sources))
 	failures := make([]string, len(sources))
 	slots := make(chan struct{}, 2)
 	var wg sync.WaitGroup
 	for i, src := range sources {
-		objects[i] = filepath.Join(dir, fmt.Sprintf("%d.o", i))
+		objects[i] = filepath.Join(dir, filepath.Base(src)+".o")
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
@@ -69,8 +82,12 @@ func buildTSan(t *testing.T, compiler string) string {
 	}
 	wg.Wait()
 	require.Empty(t, strings.Join(failures, ""))
-	program := filepath.Join(dir, "tsan")
-	out, err := exec.Command(compiler, append(objects, "-fsanitize=thread", "-lpthread", "-o", program)...).CombinedOutput()
-	require.NoError(t, err, string(out))
-	return program
+	return func(program string) string {
+		path := filepath.Join(dir, program)
+		args := append(append([]string{}, objects[:library]...), filepath.Join(dir, program+".cpp.o"), "-fsanitize=thread", "-lpthread",
+			"-o", path)
+		out, err := exec.Command(compiler, args...).CombinedOutput()
+		require.NoError(t, err, string(out))
+		return path
+	}
 }
