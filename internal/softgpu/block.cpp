@@ -63,6 +63,7 @@ void place_canary(block_thread* t, uint32_t i) {
         t->job->fail(CUDA_ERROR_LAUNCH_FAILED, lane_name(t, t->current) + " overflowed its stack of " +
                                                    std::to_string(options().stack) + " bytes [configure stack=...]");
     tsan::release(&t->job->tsan_end);
+    tsan::release(&t->tsan_reuse[t->tsan_blocks & 1]);
     l->exited = true;
     uint32_t bit = 1u << (t->current % warp_lanes);
     t->run[t->current / warp_lanes] &= ~bit;
@@ -79,6 +80,7 @@ void place_canary(block_thread* t, uint32_t i) {
 void lane_start() {
     block_thread* t = this_block;
     tsan::acquire(&t->job->tsan_start);
+    tsan::acquire(&t->tsan_reuse[(t->tsan_blocks - 1) & 1]);
     t->job->entry(t->job->args.data());
     lane_exit(this_block);
 }
@@ -122,6 +124,7 @@ void prepare_lane(block_thread* t, uint32_t i, const simt_dim3& dim) {
 
 void prepare_block(block_thread* t, launch* job, uint64_t index) {
     t->job = job;
+    t->tsan_blocks++;
     t->block_index = index;
     t->n_lanes = job->n_lanes;
     t->n_warps = (job->n_lanes + warp_lanes - 1) / warp_lanes;
@@ -245,6 +248,8 @@ void run_blocks(block_thread* t, launch* job) {
         uint64_t i = job->next_block.fetch_add(1, std::memory_order_relaxed);
         if (i >= job->n_blocks) break;
         run_block(t, job, i);
+        // Blocks of one launch on one thread would be ordered by the reuse of its shared memory, and their races hidden.
+        if (tsan::enabled && job->n_blocks <= block_slots()) break;
     }
     this_block = nullptr;
 }

@@ -48,10 +48,9 @@ struct finish {
     std::mutex m;
     std::condition_variable cv;
 };
-finish& finished() {
-    static auto* f = new finish;
-    return *f;
-}
+// Made before any thread starts, and never destroyed.
+finish& finished_launches = *new finish;
+finish& finished() { return finished_launches; }
 
 void leave_launch(launch* job) {
     finish& f = finished();

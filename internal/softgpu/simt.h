@@ -98,6 +98,8 @@ struct block_thread {
     uint32_t guarded;       // stacks whose guard is in place
     bool unguarded;         // some have a canary instead
     void* tsan_scheduler;
+    uint32_t tsan_blocks;  // run so far
+    int tsan_reuse[2];     // orders the use of shared memory by one block after another, by parity
     int tsan_block[2];
     int tsan_warp[max_warps][warp_lanes][2];
     uint8_t tsan_block_phase;

@@ -53,6 +53,13 @@ bool each_mapping_locked(memory_state& s, uintptr_t p, size_t bytes, F f) {
     return true;
 }
 
+bool is_device_memory(uintptr_t p) {
+    memory_state& s = memory();
+    std::lock_guard<std::mutex> hold(s.m);
+    const allocation* a = find_locked(s, p);
+    return a && (a->kind == mem_kind::device || a->kind == mem_kind::vmm);
+}
+
 bool valid_prop(const CUmemAllocationProp* p) {
     return p && p->type == CU_MEM_ALLOCATION_TYPE_PINNED && p->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
            p->location.id == 0 && (p->requestedHandleTypes & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) == 0;
@@ -218,6 +225,7 @@ CUresult cuMemGetHandleForAddressRange(void* out, CUdeviceptr ptr, size_t bytes,
     if (!out || type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD || flags || ptr % 4096 || !bytes || bytes % 4096)
         return CUDA_ERROR_INVALID_VALUE;
     if (!options().dmabuf) return CUDA_ERROR_NOT_SUPPORTED;
+    if (!is_device_memory(ptr)) return CUDA_ERROR_INVALID_VALUE;
     uint64_t offset;
     return softgpu_export_range(at(ptr), bytes, static_cast<int*>(out), &offset);
 }
