@@ -20,8 +20,8 @@ type Context struct {
 // Name returns the device name.
 func (c *Context) Name() string { return c.name }
 
-// Close closes the device. Objects that are still open make the software HCA refuse with EBUSY; a vendor's library
-// drops them silently.
+// Close closes the device. Objects that are still open are dropped, as the kernel does; the software HCA counts them
+// (softhca.Counts.ObjectsLeaked).
 func (c *Context) Close() error {
 	return codeError("ibv_close_device "+c.name, int(C.pgas_mlx5_close(c.lib.t, c.c)))
 }
