@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/bits"
 	"time"
 
 	"go.uber.org/zap"
@@ -117,7 +118,8 @@ func (n *Net) makeGroup(contexts int, gpu bool, eqn, firstIndex uint32) (*group,
 func (n *Net) describe(context.Context) error {
 	maxMsg := uint32(1) << min(30, n.nic.Caps.LogMaxMsg)
 	if m := n.nic.Port.MaxMsg; m != 0 {
-		maxMsg = min(maxMsg, m)
+		// Kernels split with shifts, so it is a power of two.
+		maxMsg = min(maxMsg, 1<<(bits.Len32(m)-1))
 	}
 	return errors.Join(n.kernel.describe(n.p, maxMsg), n.host.describe(n.p, maxMsg))
 }

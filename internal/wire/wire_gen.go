@@ -194,7 +194,7 @@ type Queue struct {
 	Sink      uint64 // iova of sink_slots 8-byte slots: slot 0 takes old values nobody wants, the others serve fetches
 	SinkMap   uint64 // address of the sink slots
 	SinkLkey  Be32   // local key of the sink
-	MaxMsg    uint32 // bytes per WQE; longer transfers are split
+	MaxMsg    uint32 // bytes per WQE, a power of two; longer transfers are split
 	Reserved  uint64 // BBs given out to posters
 	_         [7]uint64
 	Ready     uint64 // BBs written and published, in order

@@ -19,6 +19,10 @@ constexpr size_t max_slots = 64;
 
 uint32_t code(status s) { return static_cast<uint32_t>(s); }
 
+pgas::signal_update update_of(uint64_t word, int add, uint64_t value) {
+    return {add != 0 ? update::add : update::set, reinterpret_cast<uint64_t*>(word), value};
+}
+
 // One part of the staging memory, and the queue position that must complete before it may be used again.
 struct stage_slot {
     uint8_t* mem;
@@ -54,8 +58,7 @@ struct pgas_engine {
     }
 
     // Copies the source piece by piece into staging memory and posts each piece; the last one carries the signal.
-    status put_staged(context c, uint8_t* dst, const uint8_t* src, uint64_t n, uint32_t pe,
-                      const pgas::signal_update* u) {
+    status put_staged(context c, uint8_t* dst, const uint8_t* src, uint64_t n, uint32_t pe, pgas::signal_update u) {
         std::lock_guard<std::mutex> lock(staging);
         if (!locate(world, dst, n).found()) return refuse(c, wire::op::put, pe, dst, n);
         for (uint64_t sent = 0; sent < n;) {
@@ -65,7 +68,7 @@ struct pgas_engine {
             uint64_t piece = std::min<uint64_t>(n - sent, slot_bytes);
             std::copy_n(src + sent, piece, slot->mem);
             bool last = sent + piece == n;
-            s = put_any(pgas::thread(), c, dst + sent, slot->mem, piece, pe, last ? u : nullptr, false);
+            s = put_any(pgas::thread(), c, dst + sent, slot->mem, piece, pe, last ? u : no_signal(), false);
             if (s != status::ok) return s;
             slot->q = queue_of(c, pe);
             slot->pe = pe;
@@ -109,11 +112,11 @@ struct pgas_engine {
         return status::ok;
     }
 
-    uint32_t put(uint64_t dst, const void* src, uint64_t n, uint32_t pe, const pgas::signal_update* u, bool blocking,
+    uint32_t put(uint64_t dst, const void* src, uint64_t n, uint32_t pe, pgas::signal_update u, bool blocking,
                  uint64_t timeout_ns) {
         context c = on(timeout_ns);
         auto* to = reinterpret_cast<uint8_t*>(dst);
-        if (needs_staging(c, src, n, pe, u != nullptr)) {
+        if (needs_staging(c, src, n, pe, u.what != update::none)) {
             return code(put_staged(c, to, static_cast<const uint8_t*>(src), n, pe, u));
         }
         return code(put_any(pgas::thread(), c, to, src, n, pe, u, blocking));
@@ -142,12 +145,12 @@ pgas_engine* pgas_engine_new(const void* world, void* stage, size_t stage_bytes)
 void pgas_engine_free(pgas_engine* e) { delete e; }
 
 uint32_t pgas_engine_put(pgas_engine* e, uint64_t dst, const void* src, uint64_t n, uint32_t pe, uint64_t timeout_ns) {
-    return e->put(dst, src, n, pe, nullptr, true, timeout_ns);
+    return e->put(dst, src, n, pe, no_signal(), true, timeout_ns);
 }
 
 uint32_t pgas_engine_put_nbi(pgas_engine* e, uint64_t dst, const void* src, uint64_t n, uint32_t pe,
                              uint64_t timeout_ns) {
-    return e->put(dst, src, n, pe, nullptr, false, timeout_ns);
+    return e->put(dst, src, n, pe, no_signal(), false, timeout_ns);
 }
 
 uint32_t pgas_engine_get(pgas_engine* e, void* dst, uint64_t src, uint64_t n, uint32_t pe, uint64_t timeout_ns) {
@@ -161,14 +164,14 @@ uint32_t pgas_engine_get(pgas_engine* e, void* dst, uint64_t src, uint64_t n, ui
 
 uint32_t pgas_engine_put_signal(pgas_engine* e, uint64_t dst, const void* src, uint64_t n, uint64_t word, int add,
                                 uint64_t value, uint32_t pe, uint64_t timeout_ns) {
-    pgas::signal_update u{reinterpret_cast<uint64_t*>(word), add != 0, value};
+    pgas::signal_update u = update_of(word, add, value);
     context c = e->on(timeout_ns);
     if (valid(c, pe) && !signal_place(c, u).found()) return code(refuse(c, wire::op::put_signal, pe, u.word, 8));
-    return e->put(dst, src, n, pe, &u, true, timeout_ns);
+    return e->put(dst, src, n, pe, u, true, timeout_ns);
 }
 
 uint32_t pgas_engine_signal(pgas_engine* e, uint64_t word, int add, uint64_t value, uint32_t pe, uint64_t timeout_ns) {
-    return code(issue_signal(e->on(timeout_ns), pe, {reinterpret_cast<uint64_t*>(word), add != 0, value}));
+    return code(issue_signal(e->on(timeout_ns), pe, update_of(word, add, value)));
 }
 
 uint32_t pgas_engine_fetch_add(pgas_engine* e, uint64_t word, uint64_t value, uint32_t pe, uint64_t timeout_ns,

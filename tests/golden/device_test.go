@@ -137,12 +137,12 @@ func expectPost(t *testing.T, name string, got []prm.Wqe) {
 	want := map[string][]prm.Wqe{
 		"put":        {write(16, 64, 8)},
 		"put_inline": {{Opcode: prm.OpcodeRdmaWrite, Remote: remote(3, 0xaabbcc01), Local: []prm.Local{{Inline: inline}}}},
-		"put_split":  {write(0, 100, 0), write(100, 100, 100), write(200, 50, 200)},
+		"put_split":  {write(0, 64, 0), write(64, 64, 64), write(128, 22, 128)},
 		"get":        {read(16, 33, 8)},
 		"signal_add": {{Opcode: prm.OpcodeAtomicMaskedFa, Opmod: prm.OpmodMasked64, Remote: remote(64, 0xaabbcc03),
 			Atomic: &prm.Atomic{Operand: 5}, Local: data(8, 0x11223304, 0x200)}},
 		"signal_set":      {swap(64, 0x0102030405060708)},
-		"put_signal":      {write(0, 100, 0), write(100, 50, 100), swap(0, 7)},
+		"put_signal":      {write(0, 64, 0), write(64, 36, 64), swap(0, 7)},
 		"put_nothing":     nil,
 		"fence_after_get": {read(0, 32, 0), {Opcode: prm.OpcodeNop, Fence: prm.FenceModeFence}},
 	}[name]

@@ -20,6 +20,13 @@
 #define PGAS_DEVICE __device__ __forceinline__
 #endif
 
+// What runs once, if ever: errors and their records. Kept out of line, or every call site would carry them.
+#if defined(PGAS_CUDA)
+#define PGAS_COLD static __device__ __noinline__
+#else
+#define PGAS_COLD [[gnu::cold, gnu::noinline, gnu::unused]] static
+#endif
+
 #if defined(PGAS_CUDA)
 #define PGAS_UNROLL _Pragma("unroll")
 #else

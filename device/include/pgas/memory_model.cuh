@@ -154,16 +154,30 @@ PGAS_DEVICE void st_wqe16(void* p, uint32_t a, uint32_t b, uint32_t c, uint32_t 
     asm volatile("st.global.cs.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
 }
 
-// Writes an 8-byte doorbell after everything before it, also what other threads released to this one.
-template <scope S>
-PGAS_DEVICE void st_doorbell_release(uint64_t* p, uint64_t v) {
-    if constexpr (S == scope::gpu) {
+// A release at GPU scope when that is enough, else at system scope. PTX defines a fence followed by a relaxed store as
+// a release pattern, so the two stores below cost one fence each and no second copy of the code.
+PGAS_DEVICE void fence_release(bool gpu_scope) {
+    if (gpu_scope) {
         asm volatile("fence.acq_rel.gpu;" ::: "memory");
     } else {
         asm volatile("fence.acq_rel.sys;" ::: "memory");
     }
+}
+
+// Stores the send counter of a doorbell record. Release at the given scope.
+PGAS_DEVICE void st_record_release(uint32_t* p, uint32_t v, bool gpu_scope) {
+    fence_release(gpu_scope);
+    ptx::st_relaxed_sys(p, v);
+}
+
+// Writes an 8-byte doorbell after everything before it, also what other threads released to this one.
+PGAS_DEVICE void st_doorbell_release(uint64_t* p, uint64_t v, bool gpu_scope) {
+    fence_release(gpu_scope);
     asm volatile("st.mmio.relaxed.sys.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
 }
+
+// log2 of a power of two.
+PGAS_DEVICE uint32_t log2(uint32_t v) { return 31 - __clz(int(v)); }
 
 PGAS_DEVICE uint64_t now_ns() {
     uint64_t t;
@@ -268,8 +282,9 @@ PGAS_DEVICE void st_wqe16(void* p, uint32_t a, uint32_t b, uint32_t c, uint32_t 
     __atomic_store_n(w + 1, uint64_t(d) << 32 | c, __ATOMIC_RELAXED);
 }
 
-template <scope>
-PGAS_DEVICE void st_doorbell_release(uint64_t* p, uint64_t v) {
+PGAS_DEVICE void st_record_release(uint32_t* p, uint32_t v, bool) { __atomic_store_n(p, v, __ATOMIC_RELEASE); }
+
+PGAS_DEVICE void st_doorbell_release(uint64_t* p, uint64_t v, bool) {
 #if defined(PGAS_SOFTGPU)
     simt_mmio_store64(p, v);
 #else
@@ -281,6 +296,8 @@ PGAS_DEVICE void st_doorbell_release(uint64_t* p, uint64_t v) {
     }
 #endif
 }
+
+PGAS_DEVICE uint32_t log2(uint32_t v) { return uint32_t(__builtin_ctz(v)); }
 
 PGAS_DEVICE uint64_t now_ns() {
     timespec t;

@@ -14,35 +14,38 @@
 
 namespace pgas {
 
-// What put_signal() and signal() do to a signal word.
+// What put_signal() and signal() do to a signal word. Passed by value all the way down, so that it stays in registers.
 struct signal_update {
+    detail::update what;
     uint64_t* word;  // symmetric address in the signal segment
-    bool add;
     uint64_t value;
 };
-PGAS_DEVICE signal_update signal_set(uint64_t* word, uint64_t value) { return {word, false, value}; }
-PGAS_DEVICE signal_update signal_add(uint64_t* word, uint64_t value) { return {word, true, value}; }
+PGAS_DEVICE signal_update signal_set(uint64_t* word, uint64_t value) { return {detail::update::set, word, value}; }
+PGAS_DEVICE signal_update signal_add(uint64_t* word, uint64_t value) { return {detail::update::add, word, value}; }
 
 namespace detail {
 
+PGAS_DEVICE signal_update no_signal() { return {update::none, nullptr, 0}; }
+
 // Looks up a signal word: aligned, and in the signal segment, which alone is registered in strict order.
-PGAS_DEVICE place signal_place(context c, const signal_update& u) {
+PGAS_DEVICE place signal_place(context c, signal_update u) {
     place at = locate(c.w, u.word, 8);
     bool good = at.seg == static_cast<uint32_t>(wire::segment::signal) && at.offset % 8 == 0;
     return good ? at : place{wire::segments, 0};
 }
 
-PGAS_DEVICE signal_target nic_signal(context c, uint32_t pe, const signal_update& u, place at) {
-    return {at.offset, peer_of(c.w, pe)->rkey[at.seg], u.add, u.value};
+PGAS_DEVICE signal_target nic_signal(context c, uint32_t pe, signal_update u, place at) {
+    if (u.what == update::none) return {update::none, 0, 0, 0};
+    return {u.what, at.offset, peer_of(c.w, pe)->rkey[at.seg], u.value};
 }
 
 // One thread, after its group has synchronised.
-PGAS_DEVICE status issue_signal(context c, uint32_t pe, const signal_update& u) {
+PGAS_DEVICE status issue_signal(context c, uint32_t pe, signal_update u) {
     if (!valid(c, pe)) return refuse(c, wire::op::signal, pe, u.word, 8);
     place at = signal_place(c, u);
     if (!at.found()) return refuse(c, wire::op::signal, pe, u.word, 8);
     if (path_to(c, pe, true) == wire::path::p2p) {
-        p2p_signal(c.w, pe, reinterpret_cast<uint64_t*>(p2p_address(c.w, pe, at)), u.add, u.value);
+        p2p_signal(c.w, pe, reinterpret_cast<uint64_t*>(p2p_address(c.w, pe, at)), u.what, u.value);
         return status::ok;
     }
     mm::fence_system();  // p2p stores of a mixed job come before the NIC's update, too
@@ -51,35 +54,29 @@ PGAS_DEVICE status issue_signal(context c, uint32_t pe, const signal_update& u) 
 }
 
 // One thread: put over a NIC queue, with or without a signal, optionally until the source may be reused.
-PGAS_DEVICE status nic_put(context c, place dst, const void* src, uint64_t bytes, uint32_t pe, const signal_update* u,
+PGAS_DEVICE status nic_put(context c, place dst, const void* src, uint64_t bytes, uint32_t pe, signal_update u,
                            place sig, bool blocking) {
-    wire::op op = u ? wire::op::put_signal : wire::op::put;
+    wire::op op = u.what != update::none ? wire::op::put_signal : wire::op::put;
     wire::queue* q = queue_of(c, pe);
     local_ref from{true, 0, 0};
     if (bytes > max_inline) from = local(c.w, src, bytes);
     if (!from.ok) return refuse(c, op, pe, src, bytes);
     transfer_range t{dst.offset, bytes == 0 ? 0 : peer_of(c.w, pe)->rkey[dst.seg], src, from.lkey, from.iova, bytes};
     uint64_t end = 0;
-    status s;
-    if (u) {
-        signal_target target = nic_signal(c, pe, *u, sig);
-        s = post_transfer(c, q, pe, op, prm::opcode::rdma_write, t, &target, &end);
-    } else {
-        s = post_transfer(c, q, pe, op, prm::opcode::rdma_write, t, nullptr, &end);
-    }
+    status s = post_transfer(c, q, pe, op, prm::opcode::rdma_write, t, nic_signal(c, pe, u, sig), &end);
     if (s != status::ok || !blocking || bytes <= max_inline) return s;
     return wait_completed(c, q, pe, op, end);
 }
 
 template <class Group>
-PGAS_DEVICE status put_any(Group g, context c, void* dst, const void* src, uint64_t bytes, uint32_t pe,
-                           const signal_update* u, bool blocking) {
-    wire::op op = u ? wire::op::put_signal : wire::op::put;
+PGAS_DEVICE status put_any(Group g, context c, void* dst, const void* src, uint64_t bytes, uint32_t pe, signal_update u,
+                           bool blocking) {
+    wire::op op = u.what != update::none ? wire::op::put_signal : wire::op::put;
     place sig{0, 0};
     place at{0, 0};
     bool good = valid(c, pe);
-    if (good && u) {
-        sig = signal_place(c, *u);
+    if (good && u.what != update::none) {
+        sig = signal_place(c, u);
         good = sig.found();
     }
     if (good && bytes != 0) {
@@ -91,16 +88,16 @@ PGAS_DEVICE status put_any(Group g, context c, void* dst, const void* src, uint6
         g.sync();
         return status::invalid;
     }
-    if (path_to(c, pe, u != nullptr) == wire::path::p2p) {
+    if (path_to(c, pe, u.what != update::none) == wire::path::p2p) {
         if (bytes != 0) p2p_put(g, reinterpret_cast<void*>(p2p_address(c.w, pe, at)), src, bytes);
-        if (!u) return status::ok;
+        if (u.what == update::none) return status::ok;
         if (bytes == 0) g.sync();
         if (g.rank() == 0) {
-            p2p_signal(c.w, pe, reinterpret_cast<uint64_t*>(p2p_address(c.w, pe, sig)), u->add, u->value);
+            p2p_signal(c.w, pe, reinterpret_cast<uint64_t*>(p2p_address(c.w, pe, sig)), u.what, u.value);
         }
         return status::ok;
     }
-    if (bytes == 0 && !u) return status::ok;
+    if (bytes == 0 && u.what == update::none) return status::ok;
     g.sync();
     uint32_t s = 0;
     if (g.rank() == 0) s = static_cast<uint32_t>(nic_put(c, at, src, bytes, pe, u, sig, blocking));
@@ -113,9 +110,9 @@ PGAS_DEVICE status nic_get(context c, void* dst, place src, uint64_t bytes, uint
     if (!to.ok) return refuse(c, wire::op::get, pe, dst, bytes);
     wire::queue* q = queue_of(c, pe);
     uint64_t end = 0;
-    status s =
-        post_transfer(c, q, pe, wire::op::get, prm::opcode::rdma_read,
-                      {src.offset, peer_of(c.w, pe)->rkey[src.seg], nullptr, to.lkey, to.iova, bytes}, nullptr, &end);
+    status s = post_transfer(c, q, pe, wire::op::get, prm::opcode::rdma_read,
+                             {src.offset, peer_of(c.w, pe)->rkey[src.seg], nullptr, to.lkey, to.iova, bytes},
+                             {update::none, 0, 0, 0}, &end);
     if (s != status::ok || !blocking) return s;
     return wait_completed(c, q, pe, wire::op::get, end);
 }
@@ -147,13 +144,13 @@ PGAS_DEVICE status get_any(Group g, context c, void* dst, const void* src, uint6
 //   Errors: invalid, timeout (no free queue slot in time), aborted, peer_lost, completion_error.
 template <class Group, class T>
 PGAS_DEVICE status put_nbi(Group g, context c, T* dst, const T* src, uint64_t n, uint32_t pe) {
-    return detail::put_any(g, c, dst, src, n * sizeof(T), pe, nullptr, false);
+    return detail::put_any(g, c, dst, src, n * sizeof(T), pe, detail::no_signal(), false);
 }
 
 // The same, but returns when src may be reused.
 template <class Group, class T>
 PGAS_DEVICE status put(Group g, context c, T* dst, const T* src, uint64_t n, uint32_t pe) {
-    return detail::put_any(g, c, dst, src, n * sizeof(T), pe, nullptr, true);
+    return detail::put_any(g, c, dst, src, n * sizeof(T), pe, detail::no_signal(), true);
 }
 
 // Gets n elements of src on a PE. Returns when issued: dst holds the data after quiet().
@@ -171,11 +168,11 @@ PGAS_DEVICE status get(Group g, context c, T* dst, const T* src, uint64_t n, uin
 // Byte forms.
 template <class Group>
 PGAS_DEVICE status put_bytes_nbi(Group g, context c, void* dst, const void* src, uint64_t bytes, uint32_t pe) {
-    return detail::put_any(g, c, dst, src, bytes, pe, nullptr, false);
+    return detail::put_any(g, c, dst, src, bytes, pe, detail::no_signal(), false);
 }
 template <class Group>
 PGAS_DEVICE status put_bytes(Group g, context c, void* dst, const void* src, uint64_t bytes, uint32_t pe) {
-    return detail::put_any(g, c, dst, src, bytes, pe, nullptr, true);
+    return detail::put_any(g, c, dst, src, bytes, pe, detail::no_signal(), true);
 }
 template <class Group>
 PGAS_DEVICE status get_bytes_nbi(Group g, context c, void* dst, const void* src, uint64_t bytes, uint32_t pe) {
@@ -190,7 +187,7 @@ PGAS_DEVICE status get_bytes(Group g, context c, void* dst, const void* src, uin
 template <class T>
 PGAS_DEVICE status p(context c, T* dst, T value, uint32_t pe) {
     static_assert(sizeof(T) <= detail::max_inline, "p: an element has at most 28 bytes");
-    return detail::put_any(thread(), c, dst, &value, sizeof(T), pe, nullptr, false);
+    return detail::put_any(thread(), c, dst, &value, sizeof(T), pe, detail::no_signal(), false);
 }
 
 // Gets one element of 1, 2, 4 or 8 bytes into *out, which may be any memory. Thread scope. Returns when it is there.

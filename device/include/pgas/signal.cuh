@@ -59,26 +59,37 @@ PGAS_DEVICE status signal(Group g, context c, uint32_t pe, signal_update u) {
 //   until quiet(). Memory order: release. Paths: all. Errors: as put_nbi() and signal().
 template <class Group, class T>
 PGAS_DEVICE status put_signal_nbi(Group g, context c, T* dst, const T* src, uint64_t n, uint32_t pe, signal_update u) {
-    return detail::put_any(g, c, dst, src, n * sizeof(T), pe, &u, false);
+    return detail::put_any(g, c, dst, src, n * sizeof(T), pe, u, false);
 }
 
 // The same, but returns when src may be reused.
 template <class Group, class T>
 PGAS_DEVICE status put_signal(Group g, context c, T* dst, const T* src, uint64_t n, uint32_t pe, signal_update u) {
-    return detail::put_any(g, c, dst, src, n * sizeof(T), pe, &u, true);
+    return detail::put_any(g, c, dst, src, n * sizeof(T), pe, u, true);
 }
 
 // Byte forms.
 template <class Group>
 PGAS_DEVICE status put_signal_bytes_nbi(Group g, context c, void* dst, const void* src, uint64_t bytes, uint32_t pe,
                                         signal_update u) {
-    return detail::put_any(g, c, dst, src, bytes, pe, &u, false);
+    return detail::put_any(g, c, dst, src, bytes, pe, u, false);
 }
 template <class Group>
 PGAS_DEVICE status put_signal_bytes(Group g, context c, void* dst, const void* src, uint64_t bytes, uint32_t pe,
                                     signal_update u) {
-    return detail::put_any(g, c, dst, src, bytes, pe, &u, true);
+    return detail::put_any(g, c, dst, src, bytes, pe, u, true);
 }
+
+namespace detail {
+PGAS_COLD void wait_timed_out(context c, const uint64_t* word, uint64_t expected, uint64_t seen, uint64_t waited_ns) {
+    record_timeout(c, wire::op::wait, c.w->my_pe, [&](wire::status_record* r) {
+        r->address = reinterpret_cast<uint64_t>(word);
+        r->expected = expected;
+        r->seen = seen;
+        r->waited_ns = waited_ns;
+    });
+}
+}  // namespace detail
 
 // Reads my own signal word once. Memory order: acquire at system scope, so when the comparison holds the data that the
 // signal covers is visible to this thread.
@@ -101,12 +112,7 @@ PGAS_DEVICE status wait_until(context c, const uint64_t* sig, comparison cmp, ui
         },
         &waited);
     if (value) *value = seen;
-    detail::record_timeout(c, s, wire::op::wait, c.w->my_pe, [&](wire::status_record* r) {
-        r->address = reinterpret_cast<uint64_t>(sig);
-        r->expected = cmp.value;
-        r->seen = seen;
-        r->waited_ns = waited;
-    });
+    if (s == status::timeout) detail::wait_timed_out(c, sig, cmp.value, seen, waited);
     return s;
 }
 

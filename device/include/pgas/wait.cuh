@@ -31,6 +31,19 @@ PGAS_DEVICE status aborted(const wire::world* w) {
     return static_cast<status>(mm::ld_relaxed<mm::scope::system>(&c->abort));
 }
 
+// The slow part of a wait: reads the clock and the abort word. start 0 means that the clock has not been read yet.
+struct clock_check {
+    status result;  // ok: go on waiting
+    uint64_t start, now;
+};
+PGAS_COLD clock_check check_clock(const wire::world* w, uint64_t start, uint64_t timeout_ns) {
+    uint64_t now = mm::now_ns();
+    if (start == 0) start = now;
+    status s = aborted(w);
+    if (s == status::ok && timeout_ns != 0 && now - start >= timeout_ns) s = status::timeout;
+    return {s, start, now};
+}
+
 // Calls poll() until it is done, the job is aborted, or timeout_ns has passed (0: no deadline).
 // waited_ns, when not null, receives the time spent if the result is not ok.
 template <class Poll>
@@ -41,12 +54,10 @@ PGAS_DEVICE status wait(const wire::world* w, uint64_t timeout_ns, Poll poll, ui
         if (r.what == poll_result::kind::done) return r.result;
         if (r.what == poll_result::kind::pending) mm::pause();
         if (polls % polls_per_check != 0) continue;
-        uint64_t now = mm::now_ns();
-        if (start == 0) start = now;
-        if (waited_ns) *waited_ns = now - start;
-        status a = aborted(w);
-        if (a != status::ok) return a;
-        if (timeout_ns != 0 && now - start >= timeout_ns) return status::timeout;
+        clock_check c = check_clock(w, start, timeout_ns);
+        start = c.start;
+        if (waited_ns) *waited_ns = c.now - start;
+        if (c.result != status::ok) return c.result;
     }
 }
 

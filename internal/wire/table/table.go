@@ -73,7 +73,7 @@ func Table() layout.Table {
 				{Name: "sink", Type: "u64", Doc: "iova of sink_slots 8-byte slots: slot 0 takes old values nobody wants, the others serve fetches"},
 				{Name: "sink_map", Type: "u64", Doc: "address of the sink slots"},
 				{Name: "sink_lkey", Type: "be32", Doc: "local key of the sink"},
-				{Name: "max_msg", Type: "u32", Doc: "bytes per WQE; longer transfers are split"},
+				{Name: "max_msg", Type: "u32", Doc: "bytes per WQE, a power of two; longer transfers are split"},
 
 				{Name: "reserved", Type: "u64", Doc: "BBs given out to posters"},
 				{Name: "pad0", Type: "u64", Count: 7},

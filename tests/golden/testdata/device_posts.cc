@@ -36,7 +36,7 @@ struct fake {
         queue.sink = 0x200;
         queue.sink_map = reinterpret_cast<uint64_t>(heap[0]);
         queue.sink_lkey = prm::bswap32(0x11223304);
-        queue.max_msg = 100;
+        queue.max_msg = 64;
         queue.reserved = queue.ready = queue.rung = queue.completed = index;
         peer.path = wire::path::ibgda;
         world.layout_hash = wire::layout_hash;
@@ -82,7 +82,7 @@ int main(int argc, char** argv) {
             return pgas::put_bytes_nbi(t, c, f.heap[0] + 3, f.heap[1], 13, 0);
         });
         print("put_split", index,
-              [&](fake& f, pgas::context c) { return pgas::put_bytes_nbi(t, c, f.heap[0], f.heap[1], 250, 0); });
+              [&](fake& f, pgas::context c) { return pgas::put_bytes_nbi(t, c, f.heap[0], f.heap[1], 150, 0); });
         print("get", index, [&](fake& f, pgas::context c) {
             return pgas::get_bytes_nbi(t, c, f.heap[1] + 8, f.heap[0] + 16, 33, 0);
         });
@@ -94,7 +94,7 @@ int main(int argc, char** argv) {
                                 pgas::signal_set(reinterpret_cast<uint64_t*>(f.heap[2]) + 8, 0x0102030405060708));
         });
         print("put_signal", index, [&](fake& f, pgas::context c) {
-            return pgas::put_signal_bytes_nbi(t, c, f.heap[0], f.heap[1], 150, 0,
+            return pgas::put_signal_bytes_nbi(t, c, f.heap[0], f.heap[1], 100, 0,
                                               pgas::signal_set(reinterpret_cast<uint64_t*>(f.heap[2]), 7));
         });
         print("put_nothing", index,

@@ -17,36 +17,35 @@ struct transfer_range {
 };
 
 struct signal_target {
+    update what;
     uint64_t remote;
     wire::be32 rkey;
-    bool add;
     uint64_t value;
 
-    PGAS_DEVICE uint32_t blocks() const { return add ? 1 : 2; }
+    PGAS_DEVICE uint32_t blocks() const { return what == update::none ? 0 : what == update::add ? 1 : 2; }
 };
 
-PGAS_DEVICE void write_signal(wqe_writer w, const signal_target& s) {
-    if (s.add) {
+PGAS_DEVICE void write_signal(wqe_writer w, signal_target s) {
+    if (s.what == update::add) {
         fetch_add64(w, s.remote, s.rkey, s.value, w.q->sink_lkey, w.q->sink);
     } else {
         swap64(w, s.remote, s.rkey, s.value, w.q->sink_lkey, w.q->sink);
     }
 }
 
-// Posts a WRITE (or READ) of any length and, when sig is not null, a signal behind it on the same queue. Pieces are
+// Posts a WRITE (or READ) of any length and, when sig is not none, a signal behind it on the same queue. Pieces are
 // posted in reservations of at most a ring each; the order of a queue is kept across them. *end is the index behind the
 // last WQE posted so far, also on failure, so that a caller can wait for what was issued.
 PGAS_DEVICE status post_transfer(context c, wire::queue* q, uint32_t pe, wire::op op, prm::opcode opcode,
-                                 const transfer_range& t, const signal_target* sig, uint64_t* end) {
+                                 transfer_range t, signal_target sig, uint64_t* end) {
     bool inlined = opcode == prm::opcode::rdma_write && t.bytes <= max_inline;
-    uint64_t piece_max = inlined ? max_inline : q->max_msg;
-    uint64_t pieces = (t.bytes + piece_max - 1) / piece_max;
+    uint64_t pieces = inlined ? (t.bytes != 0) : (t.bytes + q->max_msg - 1) >> mm::log2(q->max_msg);
     uint64_t sent = 0;
     for (uint64_t piece = 0; piece < pieces;) {
         uint64_t left = pieces - piece;
         uint32_t batch = uint32_t(left < q->depth ? left : q->depth);
-        bool with_signal = sig && batch == left && batch + sig->blocks() <= q->depth;
-        uint32_t blocks = batch + (with_signal ? sig->blocks() : 0);
+        bool with_signal = batch == left && sig.what != update::none && batch + sig.blocks() <= q->depth;
+        uint32_t blocks = batch + (with_signal ? sig.blocks() : 0);
         uint64_t base;
         status s = reserve(c, q, pe, op, blocks, &base);
         if (s != status::ok) return s;
@@ -54,7 +53,7 @@ PGAS_DEVICE status post_transfer(context c, wire::queue* q, uint32_t pe, wire::o
             wqe_writer w{q, base + i};
             bool last = i + 1 == batch && !with_signal;
             cqe_request ce = last ? cqe_request::always : cqe_request::on_error;
-            uint64_t n = t.bytes - sent < piece_max ? t.bytes - sent : piece_max;
+            uint64_t n = t.bytes - sent < q->max_msg ? t.bytes - sent : q->max_msg;
             if (inlined) {
                 write_inline(w, t.remote, t.rkey, t.local, uint32_t(n), ce);
             } else {
@@ -63,8 +62,8 @@ PGAS_DEVICE status post_transfer(context c, wire::queue* q, uint32_t pe, wire::o
             sent += n;
         }
         if (with_signal) {
-            write_signal({q, base + batch}, *sig);
-            sig = nullptr;
+            write_signal({q, base + batch}, sig);
+            sig.what = update::none;
         }
         if (opcode == prm::opcode::rdma_read) mm::raise_release(&q->reads, base + blocks);
         s = submit(c, q, pe, op, base, blocks);
@@ -72,19 +71,19 @@ PGAS_DEVICE status post_transfer(context c, wire::queue* q, uint32_t pe, wire::o
         *end = base + blocks;
         piece += batch;
     }
-    if (sig == nullptr) return status::ok;
+    if (sig.what == update::none) return status::ok;
     uint64_t base;
-    status s = reserve(c, q, pe, op, sig->blocks(), &base);
+    status s = reserve(c, q, pe, op, sig.blocks(), &base);
     if (s != status::ok) return s;
-    write_signal({q, base}, *sig);
-    s = submit(c, q, pe, op, base, sig->blocks());
-    if (s == status::ok) *end = base + sig->blocks();
+    write_signal({q, base}, sig);
+    s = submit(c, q, pe, op, base, sig.blocks());
+    if (s == status::ok) *end = base + sig.blocks();
     return s;
 }
 
 // Posts a signal alone.
-PGAS_DEVICE status post_signal(context c, wire::queue* q, uint32_t pe, const signal_target& sig, uint64_t* end) {
-    return post_transfer(c, q, pe, wire::op::signal, prm::opcode::rdma_write, {0, 0, nullptr, 0, 0, 0}, &sig, end);
+PGAS_DEVICE status post_signal(context c, wire::queue* q, uint32_t pe, signal_target sig, uint64_t* end) {
+    return post_transfer(c, q, pe, wire::op::signal, prm::opcode::rdma_write, {0, 0, nullptr, 0, 0, 0}, sig, end);
 }
 
 // Claims a sink slot, lets `post(slot iova, &end)` post a WQE that returns a value there, waits for it and reads it.
@@ -113,7 +112,7 @@ PGAS_DEVICE status fetch_value(context c, wire::queue* q, uint32_t pe, uint64_t 
                                uint64_t* value) {
     status r = fetch(c, q, pe, wire::op::get, value, [&](uint64_t iova, uint64_t* end) {
         transfer_range t{remote, rkey, nullptr, q->sink_lkey, iova, n};
-        return post_transfer(c, q, pe, wire::op::get, prm::opcode::rdma_read, t, nullptr, end);
+        return post_transfer(c, q, pe, wire::op::get, prm::opcode::rdma_read, t, {update::none, 0, 0, 0}, end);
     });
     if (n < 8) *value &= (uint64_t(1) << (8 * n)) - 1;
     return r;

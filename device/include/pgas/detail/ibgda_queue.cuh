@@ -19,8 +19,8 @@ PGAS_DEVICE uint64_t slot(const wire::queue* q, uint64_t index) {
 }
 
 // Marks the queue as failed and tells the host, once. Later calls on the queue return the same status at once.
-PGAS_DEVICE status fail_queue(context c, wire::queue* q, uint32_t pe, wire::op op, status s, uint64_t index,
-                              uint64_t waited_ns) {
+PGAS_COLD status fail_queue(context c, wire::queue* q, uint32_t pe, wire::op op, status s, uint64_t index,
+                            uint64_t waited_ns) {
     uint32_t old = mm::cas(&q->error, 0u, static_cast<uint32_t>(s));
     if (old != 0) return static_cast<status>(old);
     record_first(c.w, s, op, pe, c.index, [&](wire::status_record* r) {
@@ -31,8 +31,19 @@ PGAS_DEVICE status fail_queue(context c, wire::queue* q, uint32_t pe, wire::op o
     return s;
 }
 
+// A wait on the queue passed its deadline: for free slots, or (end != 0) for completions below `end`.
+PGAS_COLD void queue_timed_out(context c, const wire::queue* q, uint32_t pe, wire::op op, uint64_t end,
+                               uint64_t waited_ns) {
+    record_timeout(c, op, pe, [&](wire::status_record* r) {
+        r->qpn = q->qpn;
+        r->wqe_index = end;
+        r->seen = mm::ld_relaxed<mm::scope::gpu>(&q->completed);
+        r->waited_ns = waited_ns;
+    });
+}
+
 // An error CQE. In a collapsed CQ a later flush overwrites the first cause, so the syndrome is what is left of it.
-PGAS_DEVICE status fail_completion(context c, wire::queue* q, uint32_t pe, wire::op op, uint64_t index) {
+PGAS_COLD status fail_completion(context c, wire::queue* q, uint32_t pe, wire::op op, uint64_t index) {
     uint32_t old = mm::cas(&q->error, 0u, static_cast<uint32_t>(status::completion_error));
     if (old != 0) return static_cast<status>(old);
     namespace cqe = prm::err_cqe;
@@ -57,8 +68,9 @@ PGAS_DEVICE uint32_t completed_span(const wire::queue* q, uint16_t counter) {
     return prm::bbs(ctrl_ds(ctrl));
 }
 
+// Out of line although it is not cold: next to the latency of a completion a call is nothing.
 // Looks at the CQE once: moves `completed`, or latches an error. The opcode is looked at every time.
-PGAS_DEVICE status poll(context c, wire::queue* q, uint32_t pe, wire::op op) {
+PGAS_COLD status poll(context c, wire::queue* q, uint32_t pe, wire::op op) {
     uint32_t failed = mm::ld_relaxed<mm::scope::gpu>(&q->error);
     if (failed != 0) return static_cast<status>(failed);
     // Acquire before the CQE is read: this CQE is then no older than the one that `completed` came from, so the
@@ -101,17 +113,13 @@ PGAS_DEVICE status reserve(context c, wire::queue* q, uint32_t pe, wire::op op, 
             return done(status::ok);
         },
         &waited);
-    record_timeout(c, s, op, pe, [&](wire::status_record* r) {
-        r->qpn = q->qpn;
-        r->waited_ns = waited;
-    });
+    if (s == status::timeout) queue_timed_out(c, q, pe, op, 0, waited);
     return s;
 }
 
 // Publishes the n BBs at base, in turn, and rings. All their WQEs must have been written by the caller, or by threads
 // that have since synchronised with it.
-template <mm::scope S>
-PGAS_DEVICE status submit_at(context c, wire::queue* q, uint32_t pe, wire::op op, uint64_t base, uint32_t n) {
+PGAS_DEVICE status submit(context c, wire::queue* q, uint32_t pe, wire::op op, uint64_t base, uint32_t n) {
     uint64_t waited = 0;
     status s = wait(
         c.w, c.timeout_ns,
@@ -126,18 +134,15 @@ PGAS_DEVICE status submit_at(context c, wire::queue* q, uint32_t pe, wire::op op
     uint64_t end = base + n;
     bool later_poster = mm::ld_relaxed<mm::scope::gpu>(&q->reserved) > end;
     if (!later_poster || end - mm::ld_relaxed<mm::scope::gpu>(&q->rung) > max_unrung) {
-        mm::st_release<S>(send_counter(q), prm::send_dbr(uint32_t(end)));
-        mm::st_doorbell_release<S>(reinterpret_cast<uint64_t*>(q->db), prm::doorbell_value(uint32_t(end), q->qpn));
+        bool gpu_scope = c.w->queue_scope != 0;
+        mm::st_record_release(send_counter(q), prm::send_dbr(uint32_t(end)), gpu_scope);
+        mm::st_doorbell_release(reinterpret_cast<uint64_t*>(q->db), prm::doorbell_value(uint32_t(end), q->qpn),
+                                gpu_scope);
         mm::st_relaxed<mm::scope::gpu>(&q->rung, end);
     }
     mm::st_release<mm::scope::gpu>(&q->ready, end);
     mm::notify_own();
     return status::ok;
-}
-
-PGAS_DEVICE status submit(context c, wire::queue* q, uint32_t pe, wire::op op, uint64_t base, uint32_t n) {
-    if (c.w->queue_scope != 0) return submit_at<mm::scope::gpu>(c, q, pe, op, base, n);
-    return submit_at<mm::scope::system>(c, q, pe, op, base, n);
 }
 
 // Waits until everything below `end` is complete.
@@ -152,12 +157,7 @@ PGAS_DEVICE status wait_completed(context c, wire::queue* q, uint32_t pe, wire::
             return mm::ld_acquire<mm::scope::gpu>(&q->completed) >= end ? done(status::ok) : pending();
         },
         &waited);
-    record_timeout(c, s, op, pe, [&](wire::status_record* r) {
-        r->qpn = q->qpn;
-        r->wqe_index = end;
-        r->seen = mm::ld_relaxed<mm::scope::gpu>(&q->completed);
-        r->waited_ns = waited;
-    });
+    if (s == status::timeout) queue_timed_out(c, q, pe, op, end, waited);
     return s;
 }
 

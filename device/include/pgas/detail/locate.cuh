@@ -12,6 +12,9 @@ struct place {
     PGAS_DEVICE bool found() const { return seg < wire::segments; }
 };
 
+// What a signal does to its word.
+enum class update : uint32_t { none, set, add };
+
 // The segment that holds all of [p, p+n).
 PGAS_DEVICE place locate(const wire::world* w, const void* p, uint64_t n) {
     uint64_t a = reinterpret_cast<uint64_t>(p);

@@ -67,8 +67,8 @@ PGAS_DEVICE void p2p_get(Group g, void* dst, const void* remote, uint64_t n) {
 }
 
 // Called by one thread, after the group has synchronised.
-PGAS_DEVICE void p2p_signal(const wire::world* w, uint32_t pe, uint64_t* remote, bool add, uint64_t value) {
-    if (add) {
+PGAS_DEVICE void p2p_signal(const wire::world* w, uint32_t pe, uint64_t* remote, update what, uint64_t value) {
+    if (what == update::add) {
         mm::add_release_system(remote, value);
     } else {
         mm::signal_store(remote, value);

@@ -28,13 +28,12 @@ PGAS_DEVICE void record_first(const wire::world* w, status s, wire::op op, uint3
 
 // Records a timeout, unless the caller chose a deadline of its own: then it expects timeouts and handles them.
 template <class Fill>
-PGAS_DEVICE void record_timeout(context c, status s, wire::op op, uint32_t peer, Fill fill) {
-    if (s != status::timeout || c.timeout_ns != c.w->timeout_ns) return;
-    record_first(c.w, s, op, peer, c.index, fill);
+PGAS_DEVICE void record_timeout(context c, wire::op op, uint32_t peer, Fill fill) {
+    if (c.timeout_ns == c.w->timeout_ns) record_first(c.w, status::timeout, op, peer, c.index, fill);
 }
 
 // Records a refused argument and returns status::invalid.
-PGAS_DEVICE status refuse(context c, wire::op op, uint32_t pe, const void* address, uint64_t length) {
+PGAS_COLD status refuse(context c, wire::op op, uint32_t pe, const void* address, uint64_t length) {
     record_first(c.w, status::invalid, op, pe, c.index, [&](wire::status_record* r) {
         r->address = reinterpret_cast<uint64_t>(address);
         r->expected = length;

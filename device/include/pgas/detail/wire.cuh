@@ -106,7 +106,7 @@ struct alignas(64) queue {
     uint64_t sink;  // iova of sink_slots 8-byte slots: slot 0 takes old values nobody wants, the others serve fetches
     uint64_t sink_map;  // address of the sink slots
     be32 sink_lkey;  // local key of the sink
-    uint32_t max_msg;  // bytes per WQE; longer transfers are split
+    uint32_t max_msg;  // bytes per WQE, a power of two; longer transfers are split
     uint64_t reserved;  // BBs given out to posters
     uint64_t pad0[7];
     uint64_t ready;  // BBs written and published, in order
