@@ -185,13 +185,13 @@ func (b *rig) rate(ctx context.Context, scope uint32) error {
 		return err
 	}
 	groups := []int{rateThreads, rateThreads / 32, 1}[scope]
-	each := rateBatch / groups
+	size := []int{512, 64, 64}[scope] // messages in a batch: short enough to be seldom preempted
 	batches := b.s.batches(rateBatches)
-	err := b.launch(ctx, "message_rate", rateThreads, b.w.Device(), scope, b.dst, b.src, uint32(batches), uint32(each), b.ns, b.failed)
+	err := b.launch(ctx, "message_rate", rateThreads, b.w.Device(), scope, b.dst, b.src, uint32(batches), uint32(size/groups), b.ns, b.failed)
 	if err != nil {
 		return err
 	}
-	return b.report("rate_"+scopeNames[scope], batches, rateBatch)
+	return b.report("rate_"+scopeNames[scope], batches, size)
 }
 
 // launch runs a kernel of one block and checks the status that it left.

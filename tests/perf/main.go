@@ -16,6 +16,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -25,7 +26,7 @@ import (
 
 type options struct {
 	settings
-	only      string // sources whose name starts with this
+	only      string // prefixes of names of sources, with commas; empty for all
 	json, csv string // files to write
 }
 
@@ -53,7 +54,7 @@ func parseFlags() options {
 	o := options{settings: full}
 	short := flag.Bool("quick", false, "few samples: shows that everything runs, not how fast")
 	rounds := flag.Int("rounds", 0, "how often each program runs (default 3, quick 1)")
-	flag.StringVar(&o.only, "only", "", "take only figures whose source starts with this, as cores, host or p2p-2")
+	flag.StringVar(&o.only, "only", "", "take only figures whose source starts with one of these, as in cores,oshmem-2,host or p2p-2")
 	flag.StringVar(&o.json, "json", "", "write all samples to this file")
 	flag.StringVar(&o.csv, "csv", "", "write the table to this file")
 	flag.Parse()
@@ -85,11 +86,7 @@ func bench(ctx context.Context, o options, out, progress io.Writer) (ok bool, er
 	r := newResult(o.settings)
 	for round := range o.rounds {
 		for _, s := range sources(b, o.settings) {
-			if !strings.HasPrefix(s.name, o.only) {
-				r.problems[s.name] = &skipError{"not asked for"}
-				continue
-			}
-			if r.problems[s.name] != nil {
+			if !o.wants(s.name) || r.problems[s.name] != nil {
 				continue
 			}
 			begin := time.Now()
@@ -100,9 +97,14 @@ func bench(ctx context.Context, o options, out, progress io.Writer) (ok bool, er
 			fmt.Fprintf(progress, "round %d of %d: %-16s %5.1f s%s\n", round+1, o.rounds, s.name, time.Since(begin).Seconds(), note(err))
 		}
 	}
-	r.finish(plan())
+	r.finish(slices.DeleteFunc(plan(), func(f figure) bool { return !o.wants(f.source()) }))
 	r.table(out)
 	return !r.failed(), errors.Join(r.writeJSON(o.json), r.writeCSV(o.csv))
+}
+
+// wants says whether a source was asked for.
+func (o options) wants(name string) bool {
+	return slices.ContainsFunc(strings.Split(o.only, ","), func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
 func note(err error) string {

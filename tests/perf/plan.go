@@ -1,6 +1,9 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // A figure is one row of the result: what is measured, where it comes from, and what it is held against.
 type figure struct {
@@ -10,6 +13,12 @@ type figure struct {
 	bytes       float64 // of one operation, for GB/s
 	yardstick   string  // key of the figure that it is divided by; "" for none
 	aim         aim
+}
+
+// source is the program that prints the figure.
+func (f figure) source() string {
+	name, _, _ := strings.Cut(f.key, ".")
+	return name
 }
 
 // A unit turns the time of one operation into what is shown.

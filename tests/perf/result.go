@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -88,7 +87,7 @@ func (r *result) row(f *figure) *row {
 	w := &row{Group: f.group, Name: f.name, Key: f.key, Unit: string(f.unit), Yardstick: f.yardstick, Aim: f.aim.String()}
 	all := r.samples[f.key]
 	if len(all) == 0 {
-		w.State, w.Reason = r.missing(f.key)
+		w.State, w.Reason = r.missing(f.source())
 		return w
 	}
 	var slow []float64
@@ -101,9 +100,8 @@ func (r *result) row(f *figure) *row {
 	return w
 }
 
-// missing says why a figure has no samples.
-func (r *result) missing(key string) (state, reason string) {
-	name, _, _ := strings.Cut(key, ".")
+// missing says why a source has not printed a figure.
+func (r *result) missing(name string) (state, reason string) {
 	var skip *skipError
 	switch err := r.problems[name]; {
 	case err == nil:
