@@ -19,10 +19,8 @@ import (
 // Errors: ArgError (nothing was sent), CompletionError of an earlier operation on the queue, TimeoutError,
 // PeerLostError, AbortError, ErrClosed, all in an OpError.
 func Put[T any](ctx context.Context, dst Slice[T], src []T, pe int) error {
-	if dst.b != nil && dst.n > 0 && len(src) == 1 && unsafe.Sizeof(src[0]) == 8 {
-		if dst.b.put8(dst.off, *(*uint64)(unsafe.Pointer(unsafe.SliceData(src))), pe) {
-			return nil
-		}
+	if putWord(dst, src, pe) {
+		return nil
 	}
 	return transfer(ctx, opPut, dst, src, pe)
 }
@@ -30,12 +28,21 @@ func Put[T any](ctx context.Context, dst Slice[T], src []T, pe int) error {
 // PutNBI starts a Put and returns at once where the path allows it. Go memory is copied before it returns, so src may be
 // reused as after Put; the call differs in that it never waits for the network. Quiet completes it.
 func PutNBI[T any](ctx context.Context, dst Slice[T], src []T, pe int) error {
+	if putWord(dst, src, pe) {
+		return nil
+	}
 	return transfer(ctx, opPutNBI, dst, src, pe)
 }
 
 // Get copies the first len(dst) elements of src on PE pe to dst and returns when they are there. Errors as for Put.
 func Get[T any](ctx context.Context, dst []T, src Slice[T], pe int) error {
 	return transfer(ctx, opGet, src, dst, pe)
+}
+
+// putWord puts one element of 8 bytes by put8, if that is what was asked for.
+func putWord[T any](dst Slice[T], src []T, pe int) bool {
+	return dst.b != nil && dst.n > 0 && len(src) == 1 && unsafe.Sizeof(src[0]) == 8 &&
+		dst.b.put8(dst.off, *(*uint64)(unsafe.Pointer(unsafe.SliceData(src))), pe)
 }
 
 // put8 is the fast path: one aligned 8-byte store to a PE whose memory CPUs reach. It reports false when any check

@@ -20,6 +20,7 @@ import (
 // scenarios run in processes of their own, one per PE. They return what the process prints as its result.
 var scenarios = map[string]func(ctx context.Context, w *World) (string, error){
 	"exchange": exchangeScenario,
+	"speed":    speedScenario,
 	"barrier":  func(ctx context.Context, w *World) (string, error) { return victim(ctx, w, w.Barrier) },
 	"wait": func(ctx context.Context, w *World) (string, error) {
 		sig, err := AllocSignals(w, 1)
@@ -84,6 +85,18 @@ func exchangeScenario(ctx context.Context, w *World) (string, error) {
 	got := make([]uint64, w.NPEs())
 	err = CopyOut(got, a)
 	return fmt.Sprint(got), err
+}
+
+// speedScenario measures barriers; every PE prints the same kind of line.
+func speedScenario(ctx context.Context, w *World) (string, error) {
+	const n = 20000
+	begin := time.Now()
+	for range n {
+		if err := w.Barrier(ctx); err != nil {
+			return "", err
+		}
+	}
+	return fmt.Sprintf("barrier %v", time.Since(begin)/n), nil
 }
 
 // runScenario is the main function of a child process.
@@ -155,7 +168,7 @@ func TestProcessesExchange(t *testing.T) {
 func TestKilledPE(t *testing.T) {
 	for _, path := range []string{"p2p", "ibgda"} {
 		for name := range scenarios {
-			if name == "exchange" {
+			if name == "exchange" || name == "speed" {
 				continue
 			}
 			begin := time.Now()
@@ -168,5 +181,19 @@ func TestKilledPE(t *testing.T) {
 	require.NoError(t, err)
 	for _, name := range names {
 		require.NotContains(t, name, "pgas", "left in /dev/shm")
+	}
+}
+
+// Barriers between processes on fewer cores stay far from the collapse that spinning waiters have: milliseconds each.
+func TestBarrierDoesNotCollapse(t *testing.T) {
+	for _, size := range []int{2, 4, 8} {
+		for pe, text := range runProcesses(t, "speed", size, "PGAS_PATH=p2p") {
+			took, err := time.ParseDuration(strings.TrimPrefix(text, "barrier "))
+			require.NoError(t, err, "PE %d: %s", pe, text)
+			require.Less(t, took, time.Millisecond)
+			if pe == 0 {
+				t.Logf("%d PEs: %v per barrier", size, took)
+			}
+		}
 	}
 }

@@ -23,7 +23,7 @@ func (w *World) waitWord(ctx context.Context, off uint64, c Cond) (uint64, error
 		return seen, nil // the common case needs no clock
 	}
 	stop := w.stopper(ctx)
-	seen, err := signal.Wait(at, c, w.bell, stop.err)
+	seen, err := signal.Wait(at, c, w.bell, w.plat.Crowded(), stop.err)
 	return seen, stop.explain(err, seen, c)
 }
 

@@ -17,7 +17,7 @@ func TestWaitSleepsUntilRung(t *testing.T) {
 	addr, bellAddr := uintptr(unsafe.Pointer(word)), uintptr(unsafe.Pointer(bell))
 	got := make(chan uint64)
 	go func() {
-		seen, err := Wait(addr, Cond{Ge, 3}, bellAddr, func() error { return nil })
+		seen, err := Wait(addr, Cond{Ge, 3}, bellAddr, false, func() error { return nil })
 		require.NoError(t, err)
 		got <- seen
 	}()
@@ -40,7 +40,7 @@ func TestWaitStops(t *testing.T) {
 	stop := errors.New("stop")
 	for _, bell := range []uintptr{0, uintptr(unsafe.Pointer(new(wire.Bell)))} {
 		asked := 0
-		seen, err := Wait(uintptr(unsafe.Pointer(word)), Cond{Eq, 1}, bell, func() error {
+		seen, err := Wait(uintptr(unsafe.Pointer(word)), Cond{Eq, 1}, bell, true, func() error {
 			if asked++; asked == 3 {
 				return stop
 			}
@@ -50,7 +50,7 @@ func TestWaitStops(t *testing.T) {
 		require.Zero(t, seen)
 	}
 	*word = 1
-	seen, err := Wait(uintptr(unsafe.Pointer(word)), Cond{Eq, 1}, 0, func() error { return stop })
+	seen, err := Wait(uintptr(unsafe.Pointer(word)), Cond{Eq, 1}, 0, false, func() error { return stop })
 	require.NoError(t, err, "a word that holds wins over a stop")
 	require.Equal(t, uint64(1), seen)
 }
@@ -64,7 +64,7 @@ func TestPingPong(t *testing.T) {
 	const rounds = 2000
 	go func() {
 		for i := uint64(1); i <= rounds; i++ {
-			_, _ = Wait(at(0), Cond{Ge, i}, bell(0), never)
+			_, _ = Wait(at(0), Cond{Ge, i}, bell(0), true, never)
 			Apply(at(1), Update{Set, i})
 			Ring(bell(1))
 		}
@@ -72,7 +72,7 @@ func TestPingPong(t *testing.T) {
 	for i := uint64(1); i <= rounds; i++ {
 		Apply(at(0), Update{Set, i})
 		Ring(bell(0))
-		seen, err := Wait(at(1), Cond{Ge, i}, bell(1), never)
+		seen, err := Wait(at(1), Cond{Ge, i}, bell(1), true, never)
 		require.NoError(t, err)
 		require.Equal(t, i, seen)
 	}

@@ -1,6 +1,7 @@
 package signal
 
 import (
+	"runtime"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -14,7 +15,7 @@ import (
 // there are more PEs than cores.
 const (
 	spins     = 100 // loads before the first yield, well under a microsecond
-	yields    = 20
+	yields    = 50
 	sleepTime = time.Millisecond // a missed ring costs at most this
 )
 
@@ -34,14 +35,18 @@ func Ring(bell uintptr) {
 
 // Wait returns the value of the word at addr once it satisfies c. It loads, then yields the core, then sleeps on the
 // bell of this PE (or, without one, for short times). stop is asked before each sleep; its error ends the wait and is
-// returned with the last value seen.
-func Wait(addr uintptr, c Cond, bell uintptr, stop func() error) (uint64, error) {
+// returned with the last value seen. crowded says that the writer may be a goroutine of this process, which then needs the
+// Go scheduler's turn and not only the system's.
+func Wait(addr uintptr, c Cond, bell uintptr, crowded bool, stop func() error) (uint64, error) {
 	for range spins {
 		if seen := Load(addr); c.Holds(seen) {
 			return seen, nil
 		}
 	}
 	for range yields {
+		if crowded {
+			runtime.Gosched()
+		}
 		_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
 		if seen := Load(addr); c.Holds(seen) {
 			return seen, nil

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/pgas-go/pgas/internal/softgpu"
@@ -33,16 +34,19 @@ func openSoft(o Options) (*Platform, error) {
 // one, and the others must want the same.
 type use struct {
 	mu    sync.Mutex
-	count int
+	count atomic.Int32
 	spec  string
 }
 
 var gpuUse, hcaUse use
 
+// Crowded reports whether several PEs of the software platform live in this process, as in tests.
+func (p *Platform) Crowded() bool { return p.Soft && gpuUse.count.Load() > 1 }
+
 func (u *use) acquire(spec string, configure func(string) error) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.count == 0 {
+	if u.count.Load() == 0 {
 		if err := configure(spec); err != nil {
 			return err
 		}
@@ -51,14 +55,14 @@ func (u *use) acquire(spec string, configure func(string) error) error {
 	if u.spec != spec {
 		return fmt.Errorf("%q: another World of this process uses %q", spec, u.spec)
 	}
-	u.count++
+	u.count.Add(1)
 	return nil
 }
 
 func (u *use) release() error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.count--
+	u.count.Add(-1)
 	return nil
 }
 
