@@ -196,6 +196,7 @@ void Hca::flush_failed() {
         if (qp == nullptr) continue;
         if (s.has_rq.load() != 0) {
             lock_qp(qp);
+            engine_->settle(*qp);  // else its own guards stay taken while we hold it
             if (qp->qpn.load() != 0 && s.state.load() == static_cast<uint32_t>(prm::qp_state::err) &&
                 quiesce_one(&s) == 0) {
                 flush_receive(*this, *qp);
