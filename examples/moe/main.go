@@ -42,7 +42,8 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) int {
 		j.out = io.Discard
 	}
 	code, err := j.run(ctx)
-	if code == 1 && err != nil {
+	var wrong *wrongError
+	if code == 1 && err != nil && !errors.As(err, &wrong) {
 		if cause := w.Err(); cause != nil {
 			err = cause // another PE ended the job; what this one saw is an echo
 		}
@@ -132,13 +133,15 @@ func (j *job) routings(ctx context.Context, d *device) (int, error) {
 	ref := newReference(j.c, j.l, j.w.NPEs())
 	r := &runner{c: j.c, d: d, ref: ref, ver: newVerifier(ref, j.w.PE()), gen: 1}
 	doc := Document{Config: j.c, PEs: j.w.NPEs(), Machine: machine(j.w.Platform()), Note: timeNote, Heap: j.l.Total, Pass: true}
-	failed := false
+	var wrong error
 	for _, kind := range j.c.kinds() {
 		row, err := r.routing(ctx, kind)
 		if err != nil {
 			return 1, fmt.Errorf("moe: routing %s: %w", kind, err)
 		}
-		failed = failed || row.Error != ""
+		if row.Error != "" && wrong == nil {
+			wrong = &wrongError{kind: kind, row: row}
+		}
 		rows, err := gather(ctx, j.w, j.reports, row)
 		if err != nil {
 			return 1, fmt.Errorf("moe: routing %s: results: %w", kind, err)
@@ -154,25 +157,51 @@ func (j *job) routings(ctx context.Context, d *device) (int, error) {
 			fmt.Fprintln(j.out, result.verdict(j.c))
 		}
 	}
-	if j.w.PE() != 0 {
-		if failed {
-			return 1, nil
+	if j.w.PE() == 0 {
+		if err := j.conclude(doc); err != nil {
+			return 1, err
 		}
-		return 0, nil
+		if wrong == nil {
+			wrong = doc.wrong()
+		}
 	}
-	return j.conclude(doc)
+	if wrong != nil {
+		return 1, wrong
+	}
+	return 0, nil
 }
 
 // conclude prints the last line, or the JSON document.
-func (j *job) conclude(doc Document) (int, error) {
-	code := 0
+func (j *job) conclude(doc Document) error {
+	if j.c.JSON {
+		return writeJSON(j.out, doc)
+	}
 	verdict := "PASS"
 	if !doc.Pass {
-		code, verdict = 1, "FAIL"
+		verdict = "FAIL"
 	}
-	if j.c.JSON {
-		return code, writeJSON(j.out, doc)
+	_, err := fmt.Fprintf(j.out, "%s: %d routings on %d PEs (%s)\n", verdict, len(doc.Results), doc.PEs, doc.Machine)
+	return err
+}
+
+// wrongError is a result that differs from the reference. The job ends in order, so that every PE can tell.
+type wrongError struct {
+	kind string
+	row  Row
+}
+
+func (e *wrongError) Error() string {
+	return fmt.Sprintf("moe: routing %s: PE %d: %s", e.kind, e.row.PE, e.row.Error)
+}
+
+// wrong returns the first failed PE, or nil.
+func (d Document) wrong() error {
+	for _, result := range d.Results {
+		for _, row := range result.Rows {
+			if row.Error != "" {
+				return &wrongError{kind: result.Routing, row: row}
+			}
+		}
 	}
-	fmt.Fprintf(j.out, "%s: %d routings on %d PEs (%s)\n", verdict, len(doc.Results), doc.PEs, doc.Machine)
-	return code, nil
+	return nil
 }
