@@ -120,29 +120,30 @@ func TestDecode(t *testing.T) {
 	cause := &errs.PeerLostError{PE: 2}
 	host := ^uint32(0)
 	for _, c := range []struct {
-		r    wire.StatusRecord
-		is   error
-		text string
+		r     wire.StatusRecord
+		place string
+		is    error
+		text  string
 	}{
 		{wire.StatusRecord{Status: wire.StatusCompletionError, Op: uint32(wire.OpPut), Peer: 3, Context: 1, Qpn: 0x11, Opcode: 8,
-			Syndrome: 0x13, VendorSyndrome: 0x88, WqeIndex: 482}, errs.ErrCompletion,
+			Syndrome: 0x13, VendorSyndrome: 0x88, WqeIndex: 482}, "", errs.ErrCompletion,
 			"put to PE 3 (ibgda): qp 0x11 (context 1, PE 3) wqe 482 (rdma write): remote access error (syndrome 0x13, vendor 0x88)"},
 		{wire.StatusRecord{Status: wire.StatusTimeout, Op: uint32(wire.OpWait), Peer: 0, Address: 0x1000, Expected: 7, Seen: 5,
-			WaitedNs: 2e9, Block: 1, Thread: 2}, errs.ErrTimeout,
-			"wait: wait: timed out after 2s: word 0x1000 is 5, waiting for 7, block 1 thread 2"},
-		{wire.StatusRecord{Status: wire.StatusPeerLost, Op: uint32(wire.OpQuiet), Peer: 2, Block: host}, errs.ErrPeerLost,
+			WaitedNs: 2e9, Block: 1, Thread: 2}, " (offset 64 of the signal segment)", errs.ErrTimeout,
+			"wait: wait: timed out after 2s: word 0x1000 (offset 64 of the signal segment) is 5, waiting for 7, block 1 thread 2"},
+		{wire.StatusRecord{Status: wire.StatusPeerLost, Op: uint32(wire.OpQuiet), Peer: 2, Block: host}, "", errs.ErrPeerLost,
 			"quiet to PE 2 (ibgda): peer lost: PE 2"},
 		{wire.StatusRecord{Status: wire.StatusInvalid, Op: uint32(wire.OpPut), Peer: 9, Address: 0x10, Expected: 8, Block: host},
-			errs.ErrInvalid, "put to PE 9 (ibgda): put: range is 0x10, 8 bytes, want symmetric memory, a PE and a context that exist (PE 9, context 0)"},
+			"", errs.ErrInvalid, "put to PE 9 (ibgda): put: range is 0x10, 8 bytes, want symmetric memory, a PE and a context that exist (PE 9, context 0)"},
 	} {
-		err := Decode(&c.r, cause, "ibgda", -1)
+		err := Decode(&c.r, cause, "ibgda", -1, c.place)
 		require.ErrorIs(t, err, c.is)
 		require.EqualError(t, err, c.text)
 	}
-	require.NoError(t, Decode(&wire.StatusRecord{}, cause, "", -1))
+	require.NoError(t, Decode(&wire.StatusRecord{}, cause, "", -1, ""))
 	var done *errs.CompletionError
-	require.ErrorAs(t, Decode(&wire.StatusRecord{Status: wire.StatusCompletionError}, nil, "ibgda", 4), &done)
+	require.ErrorAs(t, Decode(&wire.StatusRecord{Status: wire.StatusCompletionError}, nil, "ibgda", 4, ""), &done)
 	require.Equal(t, 4, done.Context)
-	require.ErrorContains(t, Decode(&wire.StatusRecord{Status: wire.Status(77)}, nil, "", -1), "status(0x4d)")
-	require.False(t, errors.Is(Decode(&wire.StatusRecord{Status: wire.StatusAborted}, nil, "", -1), errs.ErrAborted), "no cause, no claim")
+	require.ErrorContains(t, Decode(&wire.StatusRecord{Status: wire.Status(77)}, nil, "", -1, ""), "status(0x4d)")
+	require.False(t, errors.Is(Decode(&wire.StatusRecord{Status: wire.StatusAborted}, nil, "", -1, ""), errs.ErrAborted), "no cause, no claim")
 }

@@ -10,8 +10,9 @@ import (
 
 // Decode turns a status record that a kernel or the host engine wrote into an error. cause is the first cause of the
 // job's failure, for records that only say that there was one; path is the path to the record's peer, "" for waits.
-// context replaces the record's context when it is not negative (the host's queues are a context of their own).
-func Decode(r *wire.StatusRecord, cause error, path string, context int) error {
+// context replaces the record's context when it is not negative (the host's queues are a context of their own). place says
+// where the record's address lies, "" when there is nothing to say.
+func Decode(r *wire.StatusRecord, cause error, path string, context int, place string) error {
 	if r.Status == wire.StatusOk {
 		return nil
 	}
@@ -29,9 +30,9 @@ func Decode(r *wire.StatusRecord, cause error, path string, context int) error {
 		e.Err = &errs.CompletionError{QPN: r.Qpn, Context: context, Peer: int(r.Peer), WQEIndex: r.WqeIndex,
 			Opcode: uint8(r.Opcode), Syndrome: uint8(r.Syndrome), VendorSyndrome: uint8(r.VendorSyndrome)}
 	case wire.StatusTimeout:
-		e.Err = &errs.TimeoutError{Op: op.String(), After: waited, Detail: detail(r, context)}
+		e.Err = &errs.TimeoutError{Op: op.String(), After: waited, Detail: detail(r, context, place)}
 	case wire.StatusInvalid:
-		e.Err = errs.Arg(op.String(), "range", fmt.Sprintf("%#x, %d bytes", r.Address, r.Expected),
+		e.Err = errs.Arg(op.String(), "range", fmt.Sprintf("%#x%s, %d bytes", r.Address, place, r.Expected),
 			fmt.Sprintf("symmetric memory, a PE and a context that exist (PE %d, context %d%s)", r.Peer, context, where(r)))
 	case wire.StatusPeerLost, wire.StatusAborted:
 		e.Err = cause
@@ -42,9 +43,9 @@ func Decode(r *wire.StatusRecord, cause error, path string, context int) error {
 	return e
 }
 
-func detail(r *wire.StatusRecord, context int) string {
+func detail(r *wire.StatusRecord, context int, place string) string {
 	if wire.Op(r.Op) == wire.OpWait {
-		return fmt.Sprintf("word %#x is %d, waiting for %d%s", r.Address, r.Seen, r.Expected, where(r))
+		return fmt.Sprintf("word %#x%s is %d, waiting for %d%s", r.Address, place, r.Seen, r.Expected, where(r))
 	}
 	return fmt.Sprintf("qp %#x (context %d) has completed %d basic blocks, wqe %d is waited for%s [raise PGAS_TIMEOUT if the peer is only slow]",
 		r.Qpn, context, r.Seen, r.WqeIndex, where(r))

@@ -198,7 +198,7 @@ func TestKernelFailures(t *testing.T) {
 			require.ErrorAs(t, err, &failed)
 			require.Equal(t, []string{"wait_forever"}, failed.Kernels)
 			require.ErrorIs(t, err, ErrTimeout)
-			require.ErrorContains(t, err, fmt.Sprintf("word %#x is 0, waiting for 1, block 0 thread 0", flag.Addr()))
+			require.ErrorContains(t, err, fmt.Sprintf("word %#x (offset %d of the signal segment) is 0, waiting for 1, block 0 thread 0", flag.Addr(), flag.Offset()))
 
 			box, err := Alloc[uint64](w, 1)
 			require.NoError(t, err)

@@ -157,9 +157,12 @@ func (w *World) quietAll(ctx context.Context, op string) error {
 	return nil
 }
 
-// order runs an ordering operation. Loads and stores need none: the atomic in enter is a fence, and every p2p operation
-// is complete when its call returns.
+// order runs an ordering operation. Loads and stores need none: every p2p operation is complete when its call returns,
+// and ends with an atomic that is a fence.
 func (w *World) order(ctx context.Context, op string, pe int, run func(time.Duration) wire.Status) error {
+	if w != nil && w.eng == nil && w.state.Load() == stateOpen && uint(pe) < uint(w.npes) {
+		return nil
+	}
 	if err := w.enter(op); err != nil {
 		return err
 	}
@@ -226,7 +229,7 @@ func (w *World) result(ctx context.Context, op string, pe int, s wire.Status, li
 	case wire.StatusTimeout:
 		err := &errs.TimeoutError{Op: op, After: limit}
 		if known && record.Status == s {
-			errors.As(ibgda.Decode(&record, nil, "", w.cfg.Contexts), &err)
+			errors.As(ibgda.Decode(&record, nil, "", w.cfg.Contexts, w.place(record.Address)), &err)
 		}
 		return w.failed(op, pe, expired(ctx, err))
 	case wire.StatusCompletionError:
@@ -235,12 +238,20 @@ func (w *World) result(ctx context.Context, op string, pe int, s wire.Status, li
 		}
 	}
 	if known && record.Status == s {
-		return w.failed(op, pe, errors.Unwrap(ibgda.Decode(&record, w.Err(), "", w.cfg.Contexts)))
+		return w.failed(op, pe, errors.Unwrap(ibgda.Decode(&record, w.Err(), "", w.cfg.Contexts, w.place(record.Address))))
 	}
 	if s == wire.StatusCompletionError {
 		return w.failed(op, pe, fmt.Errorf("the queue failed earlier: %w", errs.ErrCompletion))
 	}
 	return w.failed(op, pe, fmt.Errorf("the engine returned status %s", s))
+}
+
+// place says where an address of this PE lies in the symmetric heap, for errors.
+func (w *World) place(addr uint64) string {
+	if seg, off, err := w.heap.Locate("", addr, 0); err == nil {
+		return fmt.Sprintf(" (offset %d of the %s segment)", off, seg)
+	}
+	return ""
 }
 
 // awaitEnd waits a little for the job to end and returns why, or nil.

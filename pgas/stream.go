@@ -156,7 +156,7 @@ func (w *World) kernelResult(names []string, err error) error {
 	if int(record.Peer) < w.npes {
 		path = w.peers[record.Peer].path.String()
 	}
-	return &LaunchError{Kernels: names, Err: ibgda.Decode(&record, cause, path, -1)}
+	return &LaunchError{Kernels: names, Err: ibgda.Decode(&record, cause, path, -1, w.place(record.Address))}
 }
 
 // An Event marks a point in a stream.
