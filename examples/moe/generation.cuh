@@ -97,6 +97,14 @@ PGAS_DEVICE void fault(const generation& r, step where, uint32_t status, uint64_
     if (atomicCAS(word, 0ull, static_cast<unsigned long long>(uint64_t(where) << 32 | status)) == 0) word[1] = about;
 }
 
+// Whether no kernel before this one left a fault. All threads of the block call it and get the same answer.
+PGAS_DEVICE bool intact(const generation& r) {
+    uint32_t clear = 1;
+    auto* word = reinterpret_cast<const uint64_t*>(r.base + r.p.fault);
+    if (threadIdx.x == 0) clear = pgas::mm::ld_relaxed<pgas::mm::scope::gpu>(word) == 0 ? 1 : 0;
+    return pgas::block().broadcast(clear) != 0;
+}
+
 // Reports a status other than ok and returns whether all is well.
 PGAS_DEVICE bool fine(const generation& r, step where, pgas::status s, uint64_t about) {
     if (s == pgas::status::ok) return true;

@@ -140,6 +140,7 @@ PGAS_DEVICE bool send_entry(const generation& r, uint32_t t, uint32_t k) {
 extern "C" __global__ void __launch_bounds__(512, 1)
     moe_dispatch_send(pgas::world w, uint8_t* base, uint64_t* signals, plan p, uint64_t gen, uint32_t n_tokens) {
     generation r = generation_of(w, base, signals, p, gen);
+    if (!intact(r)) return;
     count_tokens(r, n_tokens);
     bool ok = true;  // a warp that failed stops sending but stays in the block's barriers
     for (uint32_t t = blockIdx.x; t < n_tokens; t += gridDim.x) {
@@ -180,6 +181,7 @@ PGAS_DEVICE uint32_t scan_counts(const generation& r) {
 extern "C" __global__ void __launch_bounds__(512, 1)
     moe_dispatch_receive(pgas::world w, uint8_t* base, uint64_t* signals, plan p, uint64_t gen) {
     generation r = generation_of(w, base, signals, p, gen);
+    if (!intact(r)) return;
     __shared__ uint32_t rows;
     for (uint32_t pair = threadIdx.x; pair < p.experts; pair += blockDim.x) {
         uint32_t n = 0;
@@ -270,6 +272,7 @@ extern "C" __global__ void __launch_bounds__(512, 1)
     __shared__ float partial[max_warps][lanes][inner + 1];
     __shared__ uint16_t hidden[max_warps][max_ffn];
     generation r = generation_of(w, base, signals, p, gen);
+    if (!intact(r)) return;
     uint32_t lane = pgas::warp().rank();
     uint32_t me = warp_in_block();
     uint32_t rows = r.begin()[p.experts];
@@ -354,6 +357,7 @@ PGAS_DEVICE bool send_row(const generation& r, uint32_t i) {
 extern "C" __global__ void __launch_bounds__(512, 1)
     moe_combine_send(pgas::world w, uint8_t* base, uint64_t* signals, plan p, uint64_t gen) {
     generation r = generation_of(w, base, signals, p, gen);
+    if (!intact(r)) return;
     uint32_t* begin = r.begin();
     bool ok = true;
     for (uint32_t pair = blockIdx.x * blockDim.x + threadIdx.x; ok && pair < p.experts;
@@ -405,6 +409,7 @@ PGAS_DEVICE void combine_token(const generation& r, uint32_t t) {
 extern "C" __global__ void __launch_bounds__(512, 1)
     moe_combine_receive(pgas::world w, uint8_t* base, uint64_t* signals, plan p, uint64_t gen, uint32_t n_tokens) {
     generation r = generation_of(w, base, signals, p, gen);
+    if (!intact(r)) return;
     bool ok = true;
     for (uint32_t t = warp_in_grid(); ok && t < n_tokens; t += warps_in_grid()) {
         ok = await_token(r, t);
