@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pgas-go/pgas/internal/leak"
+	"github.com/pgas-go/pgas/internal/softgpu"
 )
 
 // scenarios run in processes of their own, one per PE. They return what the process prints as its result.
@@ -32,6 +33,7 @@ var scenarios = map[string]func(ctx context.Context, w *World) (string, error){
 	"alloc": func(ctx context.Context, w *World) (string, error) {
 		return victim(ctx, w, func(context.Context) error { _, err := Alloc[byte](w, 1); return err })
 	},
+	"kernel": kernelScenario,
 	"put": func(ctx context.Context, w *World) (string, error) {
 		a, err := Alloc[uint64](w, 1<<16)
 		if err != nil {
@@ -40,7 +42,7 @@ var scenarios = map[string]func(ctx context.Context, w *World) (string, error){
 		return victim(ctx, w, func(ctx context.Context) error {
 			data := make([]uint64, a.Len())
 			for {
-				if err := errors.Join(Put(ctx, a, data, 1), w.Quiet(ctx, 1)); err != nil {
+				if err := errors.Join(Put(ctx, a, data, w.Next()), w.Quiet(ctx, w.Next())); err != nil {
 					return err
 				}
 			}
@@ -48,12 +50,35 @@ var scenarios = map[string]func(ctx context.Context, w *World) (string, error){
 	},
 }
 
-// victim lets PE 1 die and reports how call ended on the others.
+// kernelScenario lets a kernel wait for a PE that dies: the kernel must end as well.
+func kernelScenario(ctx context.Context, w *World) (string, error) {
+	flag, err := AllocSignals(w, 1)
+	if err != nil {
+		return "", err
+	}
+	status, err := AllocHost[uint32](w, 1)
+	if err != nil {
+		return "", err
+	}
+	k, err := loadKernel(ctx, w, "wait_forever")
+	if err != nil {
+		return "", err
+	}
+	return victim(ctx, w, func(ctx context.Context) error {
+		err := k.Launch(ctx, Grid{Blocks: 2, Threads: 32}, w.Device(), flag, status)
+		if u := softgpu.GetUsage(); u.Streams > 1 {
+			return fmt.Errorf("%d streams", u.Streams)
+		}
+		return err
+	})
+}
+
+// victim lets one PE die and reports how call ended on the others.
 func victim(ctx context.Context, w *World, call func(context.Context) error) (string, error) {
 	if err := w.Barrier(ctx); err != nil {
 		return "", err
 	}
-	if w.PE() == 1 {
+	if fmt.Sprint(w.PE()) == os.Getenv("PGAS_TEST_VICTIM") {
 		time.Sleep(50 * time.Millisecond)
 		return "", syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	}
@@ -171,10 +196,15 @@ func TestKilledPE(t *testing.T) {
 			if name == "exchange" || name == "speed" {
 				continue
 			}
-			begin := time.Now()
-			texts := runProcesses(t, name, 3, "PGAS_PATH="+path)
-			require.Equal(t, []string{"lost PE 1", "", "lost PE 1"}, texts, "%s %s", path, name)
-			require.Less(t, time.Since(begin), 15*time.Second)
+			for _, dead := range []int{0, 1} { // PE 0 is the one that all are connected to
+				begin := time.Now()
+				texts := runProcesses(t, name, 3, "PGAS_PATH="+path, fmt.Sprint("PGAS_TEST_VICTIM=", dead))
+				lost := fmt.Sprint("lost PE ", dead)
+				want := []string{lost, lost, lost}
+				want[dead] = ""
+				require.Equal(t, want, texts, "%s %s", path, name)
+				require.Less(t, time.Since(begin), 15*time.Second)
+			}
 		}
 	}
 	names, err := leak.Shm()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pgas-go/pgas/bootstrap"
 	"github.com/pgas-go/pgas/internal/leak"
 	"github.com/pgas-go/pgas/internal/softgpu"
 	"github.com/pgas-go/pgas/internal/softhca"
@@ -28,6 +29,28 @@ func TestWorldFacts(t *testing.T) {
 		require.NoError(t, w.Err())
 		return w.Barrier(ctx)
 	})
+}
+
+// A program may bring its own rendezvous; Init closes it, also when it fails.
+func TestOwnExchanger(t *testing.T) {
+	x := bootstrap.Single()
+	w, err := Init(t.Context(), Options{Platform: "soft", HeapSize: 1 << 20, Exchanger: x})
+	require.NoError(t, err)
+	require.NoError(t, w.Barrier(t.Context()))
+	require.NoError(t, w.Close())
+	require.ErrorIs(t, x.Barrier(t.Context()), ErrClosed)
+
+	for _, o := range []Options{{Platform: "nowhere"}, {Platform: "soft", SoftGPU: "vmm=0"}} {
+		o.Exchanger = bootstrap.Single()
+		_, err = Init(t.Context(), o)
+		require.Error(t, err)
+		require.Error(t, o.Exchanger.Barrier(t.Context()))
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = Init(gone, Options{Platform: "soft", Exchanger: bootstrap.Single()})
+	require.ErrorIs(t, err, context.Canceled)
+	requireNothingLeft(t, "own exchanger")
 }
 
 // The path that was asked for is the one that moves the bytes.
