@@ -26,7 +26,23 @@ func loadKernel(ctx context.Context, w *World, name string) (*Kernel, error) {
 }
 
 func TestKernelRing(t *testing.T) {
-	forPaths(t, func(ctx context.Context, w *World) error {
+	forPaths(t, kernelRing(t))
+}
+
+// The NIC may work beside the kernel, and in any order that the rules allow.
+func TestKernelRingOnEveryEngine(t *testing.T) {
+	for _, spec := range []string{"mode=thread", "mode=chaos,seed=1", "mode=chaos,seed=2"} {
+		for _, depth := range []string{"2", "1024"} {
+			t.Run(spec+"/"+depth, func(t *testing.T) {
+				runPEs(t, 2, []string{"PGAS_PATH=ibgda", "PGAS_SOFT_HCA=" + spec, "PGAS_QUEUE_DEPTH=" + depth, "PGAS_CONTEXTS=1"}, kernelRing(t))
+			})
+		}
+	}
+}
+
+// kernelRing sends data round the PEs by kernels, in streams and without.
+func kernelRing(t *testing.T) func(ctx context.Context, w *World) error {
+	return func(ctx context.Context, w *World) error {
 		k, err := loadKernel(ctx, w, "ring")
 		if err != nil {
 			return err
@@ -83,7 +99,7 @@ func TestKernelRing(t *testing.T) {
 			}
 		}
 		return stream.Close()
-	})
+	}
 }
 
 func TestKernelArguments(t *testing.T) {
