@@ -12,6 +12,11 @@ import (
 // against other FetchAdds that reach the word by the same path; a word that some PEs reach by p2p and others through a
 // NIC is always updated through the NIC. It completes at once. Errors as for Put.
 func FetchAdd(ctx context.Context, word Slice[uint64], value uint64, pe int) (uint64, error) {
+	if word.n > 0 {
+		if old, done := word.b.fetchAdd8(word.off, value, pe); done {
+			return old, nil
+		}
+	}
 	w, err := start("fetch_add", "word", word.b, pe)
 	if err != nil {
 		return 0, err

@@ -19,7 +19,8 @@ import (
 // Errors: ArgError (nothing was sent), CompletionError of an earlier operation on the queue, TimeoutError,
 // PeerLostError, AbortError, ErrClosed, all in an OpError.
 func Put[T any](ctx context.Context, dst Slice[T], src []T, pe int) error {
-	if putWord(dst, src, pe) {
+	// Written out here and below: another call would be a tenth of the time.
+	if dst.n > 0 && len(src) == 1 && unsafe.Sizeof(src[0]) == 8 && dst.b.put8(dst.off, word(src), pe) {
 		return nil
 	}
 	return transfer(ctx, opPut, dst, src, pe)
@@ -28,7 +29,7 @@ func Put[T any](ctx context.Context, dst Slice[T], src []T, pe int) error {
 // PutNBI starts a Put and returns at once where the path allows it. Go memory is copied before it returns, so src may be
 // reused as after Put; the call differs in that it never waits for the network. Quiet completes it.
 func PutNBI[T any](ctx context.Context, dst Slice[T], src []T, pe int) error {
-	if putWord(dst, src, pe) {
+	if dst.n > 0 && len(src) == 1 && unsafe.Sizeof(src[0]) == 8 && dst.b.put8(dst.off, word(src), pe) {
 		return nil
 	}
 	return transfer(ctx, opPutNBI, dst, src, pe)
@@ -39,29 +40,52 @@ func Get[T any](ctx context.Context, dst []T, src Slice[T], pe int) error {
 	return transfer(ctx, opGet, src, dst, pe)
 }
 
-// putWord puts one element of 8 bytes by put8, if that is what was asked for.
-func putWord[T any](dst Slice[T], src []T, pe int) bool {
-	return dst.b != nil && dst.n > 0 && len(src) == 1 && unsafe.Sizeof(src[0]) == 8 &&
-		dst.b.put8(dst.off, *(*uint64)(unsafe.Pointer(unsafe.SliceData(src))), pe)
-}
+// word is the first element of src, which has 8 bytes.
+func word[T any](src []T) uint64 { return *(*uint64)(unsafe.Pointer(unsafe.SliceData(src))) }
 
 // put8 is the fast path: one aligned 8-byte store to a PE whose memory CPUs reach. It reports false when any check
 // fails, for the slow path to find out which.
 func (b *block) put8(off, value uint64, pe int) bool {
-	w := b.w
-	if w == nil || uint(pe) >= uint(len(w.peers)) {
-		return false
-	}
-	w.inflight.Add(1)
-	p := &w.peers[pe]
-	if !p.direct || off&7 != 0 || w.state.Load() != stateOpen || b.freed.Load() {
-		w.inflight.Add(-1)
+	p := b.pin(off, pe)
+	if p == nil {
 		return false
 	}
 	*platform.At[uint64](p.base[b.seg] + uintptr(off)) = value
-	w.inflight.Add(-1) // also the fence between the store and the look at the bell
+	b.w.leave() // also the fence between the store and the look at the bell
 	signal.Ring(p.bell)
 	return true
+}
+
+// fetchAdd8 is the fast path of FetchAdd, as put8 is of Put.
+func (b *block) fetchAdd8(off, value uint64, pe int) (old uint64, done bool) {
+	p := b.pin(off, pe)
+	if p == nil {
+		return 0, false
+	}
+	if b.w.mixed {
+		b.w.leave()
+		return 0, false
+	}
+	old = signal.FetchAdd(p.base[b.seg]+uintptr(off), value)
+	b.w.leave()
+	signal.Ring(p.bell)
+	return old, true
+}
+
+// pin enters the World and returns how to reach an aligned word of live memory on a PE; the caller must leave. It returns
+// nil, and has not entered, when a check fails or the PE's memory is not reached directly.
+func (b *block) pin(off uint64, pe int) *peerView {
+	if b == nil || b.w == nil || uint(pe) >= uint(len(b.w.peers)) {
+		return nil
+	}
+	w := b.w
+	w.inflight.Add(1)
+	p := &w.peers[pe]
+	if p.direct && off&7 == 0 && w.state.Load() == stateOpen && !b.freed.Load() {
+		return p
+	}
+	w.leave()
+	return nil
 }
 
 type opKind struct {
