@@ -35,7 +35,7 @@ func Init(ctx context.Context, o Options) (*World, error) {
 		ctx, cancel = context.WithTimeout(ctx, cfg.BootTimeout)
 		defer cancel()
 	}
-	w := &World{cfg: cfg, log: o.logger(), done: make(chan struct{}), closing: make(chan struct{})}
+	w := &World{cfg: cfg, log: o.logger(cfg), done: make(chan struct{}), closing: make(chan struct{})}
 	for _, warning := range cfg.Warnings {
 		w.log.Warn(warning)
 	}

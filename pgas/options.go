@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"github.com/pgas-go/pgas/bootstrap"
 	"github.com/pgas-go/pgas/internal/config"
@@ -48,7 +49,8 @@ type Options struct {
 	Environ []string
 	// Exchanger replaces the rendezvous that the environment describes. Init takes it over and closes it.
 	Exchanger bootstrap.Exchanger
-	// Logger receives a few lines at start and end; nil means silence. It is never used by operations.
+	// Logger receives a few lines at start and end and is never used by operations. nil means silence, or lines on the
+	// standard error from the level in PGAS_LOG on if that is set.
 	Logger *zap.Logger
 }
 
@@ -102,9 +104,25 @@ func (o *Options) config() (*config.Config, error) {
 	return cfg, nil
 }
 
-func (o *Options) logger() *zap.Logger {
-	if o.Logger == nil {
-		return zap.NewNop()
+// logger is the one that the program gave; else silence, unless the environment asks for lines by PGAS_LOG.
+func (o *Options) logger(cfg *config.Config) *zap.Logger {
+	if o.Logger != nil {
+		return o.Logger
 	}
-	return o.Logger
+	for _, s := range cfg.Settings() {
+		if s.Name == "PGAS_LOG" && s.Source == config.SourceEnvironment {
+			return stderrLogger(s.Value)
+		}
+	}
+	return zap.NewNop()
+}
+
+// stderrLogger writes whole lines to the standard error.
+func stderrLogger(level string) *zap.Logger {
+	at, err := zapcore.ParseLevel(level)
+	if err != nil {
+		at = zapcore.InfoLevel // config has checked it against the same names
+	}
+	format := zap.NewDevelopmentEncoderConfig()
+	return zap.New(zapcore.NewCore(zapcore.NewConsoleEncoder(format), zapcore.Lock(os.Stderr), at))
 }

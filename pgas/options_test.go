@@ -5,6 +5,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/pgas-go/pgas/internal/config"
 )
@@ -48,4 +51,31 @@ func TestOptionsAreChecked(t *testing.T) {
 		require.ErrorAs(t, err, &bad, want)
 		require.Equal(t, want, bad.Name)
 	}
+}
+
+func TestLogger(t *testing.T) {
+	level := func(o Options) zapcore.Level {
+		cfg, err := o.config()
+		require.NoError(t, err)
+		return o.logger(cfg).Level()
+	}
+	require.Equal(t, zapcore.InvalidLevel, level(Options{Environ: []string{}}), "silent by default")
+	require.Equal(t, zapcore.InfoLevel, level(Options{Environ: []string{"PGAS_LOG=info"}}))
+	require.Equal(t, zapcore.ErrorLevel, level(Options{Environ: []string{"PGAS_LOG=error"}}))
+	core, _ := observer.New(zapcore.WarnLevel)
+	require.Equal(t, zapcore.WarnLevel, level(Options{Environ: []string{"PGAS_LOG=debug"}, Logger: zap.New(core)}), "the program's logger wins")
+}
+
+// Init says once per PE which path it took and why.
+func TestPathIsLogged(t *testing.T) {
+	core, lines := observer.New(zapcore.InfoLevel)
+	w, err := Init(t.Context(), Options{Platform: "soft", HeapSize: 1 << 20, Path: "ibgda", Logger: zap.New(core)})
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	chosen := lines.FilterMessage("paths").All()
+	require.Len(t, chosen, 1)
+	require.Equal(t, "ibgda to all 1 PEs, as PGAS_PATH asks", chosen[0].ContextMap()["choice"])
+	queues := lines.FilterMessage("queues").All()
+	require.Len(t, queues, 1)
+	require.Equal(t, "mlx5_0 port 1, 4 contexts, depth 1024, rings in GPU memory by dma-buf", queues[0].ContextMap()["ibgda"])
 }
