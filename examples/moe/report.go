@@ -129,20 +129,21 @@ func writeTable(w io.Writer, c Config, r Result) {
 	t.SetStyle(table.StyleLight)
 	t.Style().Title.Align = text.AlignLeft
 	t.Style().Format.Header = text.FormatDefault
-	t.AppendHeader(table.Row{"PE", "path", "tokens", "rows", "dispatch µs", "send", "receive", "MLP µs", "combine µs", "send", "receive",
-		"disp GB/s", "wire", "comb GB/s", "wire"})
+	t.AppendHeader(table.Row{"PE", "path", "tokens", "rows", "dispatch", "send", "receive", "MLP", "combine", "send", "receive",
+		"dispatch GB/s", "combine GB/s"})
 	us := func(p Percentiles) string { return fmt.Sprintf("%.0f/%.0f", p.P50, p.P99) }
+	rate := func(b Traffic, us float64) string {
+		return fmt.Sprintf("%.3f (%.3f)", gbps(b.Logical, us), gbps(b.wire(), us))
+	}
 	for _, p := range r.Rows {
 		t.AppendRow(table.Row{p.PE, p.Path, p.Tokens, p.Rows, us(p.Dispatch), us(p.DispatchSend), us(p.DispatchReceive), us(p.MLP),
-			us(p.Combine), us(p.CombineSend), us(p.CombineReceive),
-			fmt.Sprintf("%.3f", gbps(p.DispatchBytes.Logical, p.DispatchUs)), fmt.Sprintf("%.3f", gbps(p.DispatchBytes.wire(), p.DispatchUs)),
-			fmt.Sprintf("%.3f", gbps(p.CombineBytes.Logical, p.CombineUs)), fmt.Sprintf("%.3f", gbps(p.CombineBytes.wire(), p.CombineUs))})
+			us(p.Combine), us(p.CombineSend), us(p.CombineReceive), rate(p.DispatchBytes, p.DispatchUs), rate(p.CombineBytes, p.CombineUs)})
 	}
 	rounds := c.Iters
 	if c.Split {
 		rounds *= parities
 	}
-	t.SetCaption("µs are p50 / p99 of %d rounds; %s; GB/s counts all selections, wire only what left the PE", rounds, timeNote)
+	t.SetCaption("µs, p50/p99 of %d rounds; %s\nGB/s of all selections (in brackets: of those that left the PE)", rounds, timeNote)
 	fmt.Fprintln(w, t.Render())
 }
 
