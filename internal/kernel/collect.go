@@ -33,10 +33,12 @@ func collect(s Spec) (*inputs, error) {
 		}
 		in.dirs = append(in.dirs, dir)
 	}
-	if err := in.add(s.SIMT, "simt", "soft/simt"); err != nil {
-		return nil, err
+	if s.SIMT != nil {
+		if err := in.add(s.SIMT, "simt", "soft/simt"); err != nil {
+			return nil, err
+		}
+		in.dirs = append(in.dirs, "soft", "soft/simt")
 	}
-	in.dirs = append(in.dirs, "soft", "soft/simt")
 	slices.Sort(in.order)
 	return in, nil
 }

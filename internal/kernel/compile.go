@@ -17,12 +17,12 @@ import (
 
 // compiler is a host C++ compiler.
 type compiler struct {
-	path     string
-	identity string // what it says of its version and target
-	clang    bool
+	path    string
+	version string // what it says of its version and target
+	clang   bool
 }
 
-func findCompiler(ctx context.Context, asked string) (compiler, error) {
+func findCompiler(ctx context.Context, asked string) (toolchain, error) {
 	candidates := []string{asked}
 	if asked == "" {
 		candidates = []string{os.Getenv("CXX"), "g++", "clang++"}
@@ -40,14 +40,20 @@ func findCompiler(ctx context.Context, asked string) (compiler, error) {
 		}
 		out, err := exec.CommandContext(ctx, p, "--version").Output()
 		if err != nil {
-			return compiler{}, fmt.Errorf("ask %s for its version: %w", p, err)
+			return nil, fmt.Errorf("ask %s for its version: %w", p, err)
 		}
-		return compiler{path: p, identity: p + "\n" + string(out), clang: bytes.Contains(out, []byte("clang"))}, nil
+		return compiler{path: p, version: p + "\n" + string(out), clang: bytes.Contains(out, []byte("clang"))}, nil
 	}
 	have := strings.Join(slices.DeleteFunc(candidates, func(s string) bool { return s == "" }), ", ") + " not found"
-	return compiler{}, &errs.UnsupportedError{Feature: "kernels on the software GPU", Need: "a C++17 compiler", Have: have,
+	return nil, &errs.UnsupportedError{Feature: "kernels on the software GPU", Need: "a C++17 compiler", Have: have,
 		Fix: "install g++, or set CXX"}
 }
+
+func (c compiler) identity(flags []string) []string {
+	return append([]string{c.version}, c.flags(flags)...)
+}
+
+func (c compiler) module() string { return "module.so" }
 
 // flags are those of every build. Strict aliasing is off because CUDA compilers do not use it; contraction is off so that
 // results do not depend on the compiler.
@@ -61,29 +67,17 @@ func (c compiler) flags(extra []string) []string {
 	return append(f, extra...)
 }
 
-// build compiles in a folder of its own below dir and moves the result to out in one step.
-func (in *inputs) build(ctx context.Context, s Spec, cxx compiler, dir, out string) error {
-	if err := removeOldBuilds(dir); err != nil {
-		return fmt.Errorf("build %s: %w", s.File, err)
-	}
-	work, err := os.MkdirTemp(dir, "build-")
-	if err != nil {
-		return fmt.Errorf("build %s: %w", s.File, err)
-	}
-	defer os.RemoveAll(work)
-	if err := in.write(work); err != nil {
-		return fmt.Errorf("build %s: %w", s.File, err)
-	}
-	args := cxx.flags(s.Flags)
+// compile makes an object, then links it.
+func (c compiler) compile(ctx context.Context, s Spec, in *inputs, work string) error {
+	args := c.flags(s.Flags)
 	for _, d := range in.dirs {
 		args = append(args, "-I", d)
 	}
-	source := "src/" + filepath.ToSlash(filepath.Clean(s.File))
-	args = append(args, "-include", "simt/cuda.h", "-x", "c++", "-c", source, "-o", "module.o")
-	if err := cxx.run(ctx, s.File, work, args); err != nil {
+	args = append(args, "-include", "simt/cuda.h", "-x", "c++", "-c", s.source(), "-o", "module.o")
+	if err := c.run(ctx, s.File, work, args); err != nil {
 		return err
 	}
-	link := []string{"-shared", "-Wl,-Bsymbolic", "module.o", "-o", "module.so"}
+	link := []string{"-shared", "-Wl,-Bsymbolic", "module.o", "-o", c.module()}
 	names, err := dynamicShared(filepath.Join(work, "module.o"))
 	if err != nil {
 		return fmt.Errorf("build %s: %w", s.File, err)
@@ -94,32 +88,7 @@ func (in *inputs) build(ctx context.Context, s Spec, cxx compiler, dir, out stri
 		}
 		link = append(link, "shared.S")
 	}
-	if err := cxx.run(ctx, s.File, work, link); err != nil {
-		return err
-	}
-	return os.Rename(filepath.Join(work, "module.so"), out)
-}
-
-// removeOldBuilds removes what a killed process left; the caller holds the lock.
-func removeOldBuilds(dir string) error {
-	old, err := filepath.Glob(filepath.Join(dir, "build-*"))
-	for _, o := range old {
-		err = errors.Join(err, os.RemoveAll(o))
-	}
-	return err
-}
-
-func (in *inputs) write(dir string) error {
-	for name, data := range in.files {
-		p := filepath.Join(dir, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
-			return err
-		}
-		if err := os.WriteFile(p, data, 0o644); err != nil {
-			return err
-		}
-	}
-	return nil
+	return c.run(ctx, s.File, work, link)
 }
 
 // run calls the compiler in dir, which also takes its temporary files.

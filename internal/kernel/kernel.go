@@ -1,8 +1,8 @@
 // Package kernel compiles CUDA source for the platform and keeps the result in a cache.
 //
-// For the software GPU the host's C++ compiler makes a shared object that cuModuleLoad of the software GPU takes. A build
-// is named by the hash of all it depends on: source, headers, flags and compiler. Processes that want the same build
-// at the same time compile it once.
+// For the software GPU the host's C++ compiler makes a shared object that cuModuleLoad of the software GPU takes. For a
+// real GPU NVRTC makes a cubin, or PTX for a GPU that is newer than NVRTC. A build is named by the hash of all it depends
+// on: source, headers, flags and compiler. Processes that want the same build at the same time compile it once.
 package kernel
 
 import (
@@ -37,11 +37,16 @@ type Spec struct {
 	// Include are the folders searched for headers, such as device/include.
 	Include []Tree
 
-	// SIMT holds the folder "simt", the software GPU's CUDA headers. nil asks for a build for hardware.
+	// SIMT holds the folder "simt", the software GPU's CUDA headers. nil asks for a build for GPU.
 	SIMT fs.FS
+	// GPU is what to build for when SIMT is nil.
+	GPU GPU
 
-	// Compiler is the C++ compiler; empty means $CXX, else g++, else clang++.
+	// Compiler is the C++ compiler for the software GPU; empty means $CXX, else g++, else clang++.
 	Compiler string
+	// NVRTC is the path of the library that compiles for GPU; empty means below $CUDA_HOME or $CUDA_PATH, else where the
+	// dynamic loader finds it, else below /usr/local/cuda.
+	NVRTC string
 	// Flags are added behind the standard ones.
 	Flags []string
 
@@ -67,11 +72,7 @@ func Build(ctx context.Context, s Spec) (string, error) {
 	if s.FS == nil || s.File == "" {
 		return "", errs.Arg("build kernel", "source", s.File, "a file system and the path of a .cu file in it")
 	}
-	if s.SIMT == nil {
-		return "", &errs.UnsupportedError{Feature: "kernels for a GPU at run time", Need: "NVRTC",
-			Have: "a build without it", Fix: "compile with nvcc ahead of time, or set PGAS_PLATFORM=soft"}
-	}
-	cxx, err := findCompiler(ctx, s.Compiler)
+	tools, err := s.toolchain(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -79,11 +80,11 @@ func Build(ctx context.Context, s Spec) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("build %s: %w", s.File, err)
 	}
-	dir, err := s.cacheFolder(in.hash(s, cxx))
+	dir, err := s.cacheFolder(in.hash(s, tools))
 	if err != nil {
 		return "", fmt.Errorf("build %s: %w", s.File, err)
 	}
-	out := filepath.Join(dir, "module.so")
+	out := filepath.Join(dir, tools.module())
 	if _, err := os.Stat(out); err == nil {
 		return out, nil
 	}
@@ -91,11 +92,51 @@ func Build(ctx context.Context, s Spec) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("build %s: %w", s.File, err)
 	}
-	defer unlock()
-	if _, err := os.Stat(out); err == nil {
-		return out, nil
+	return out, within(ctx, func() error {
+		defer unlock()
+		if _, err := os.Stat(out); err == nil {
+			return nil
+		}
+		return in.build(ctx, s, tools, dir, out)
+	})
+}
+
+// toolchain is one compiler, ready for use.
+type toolchain interface {
+	// identity is all that a build depends on besides its inputs.
+	identity(flags []string) []string
+	// module is the name of the file that compile makes.
+	module() string
+	// compile makes the module in work, where the inputs are.
+	compile(ctx context.Context, s Spec, in *inputs, work string) error
+}
+
+func (s Spec) toolchain(ctx context.Context) (toolchain, error) {
+	if s.SIMT == nil {
+		return findNVRTC(s.NVRTC, s.GPU)
 	}
-	return out, in.build(ctx, s, cxx, dir, out)
+	return findCompiler(ctx, s.Compiler)
+}
+
+// endLimit is how long a compiler may take to notice that it shall end.
+const endLimit = 2 * time.Second
+
+// within waits for f. When ctx ends and f does not soon follow, as an old NVRTC, f goes on alone: it holds the lock until
+// its end, and what it makes is for the next who asks.
+func within(ctx context.Context, f func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(endLimit):
+		return fmt.Errorf("wait for the compiler: %w", context.Cause(ctx))
+	}
 }
 
 func (s Spec) cacheFolder(hash string) (string, error) {
@@ -147,14 +188,13 @@ type inputs struct {
 	dirs  []string // include path, in the build folder
 }
 
-func (in *inputs) hash(s Spec, cxx compiler) string {
+func (in *inputs) hash(s Spec, tools toolchain) string {
 	h := sha256.New()
 	put := func(text string) { fmt.Fprintf(h, "%d:%s", len(text), text) }
 	put("pgas kernel build 1")
 	put(s.File)
-	put(cxx.identity)
-	for _, f := range cxx.flags(s.Flags) {
-		put(f)
+	for _, text := range tools.identity(s.Flags) {
+		put(text)
 	}
 	for _, name := range in.order {
 		put(name)
