@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -51,6 +53,12 @@ func start(t *testing.T, pes int, path string, env []string, args ...string) res
 
 func startProgram(t *testing.T, program string, pes int, path string, env []string, args ...string) result {
 	t.Helper()
+	out, err := command(t, program, pes, path, env, args...).CombinedOutput()
+	return resultOf(t, string(out), err)
+}
+
+func command(t *testing.T, program string, pes int, path string, env []string, args ...string) *exec.Cmd {
+	t.Helper()
 	dir, err := binaries()
 	require.NoError(t, err)
 	all := []string{"run", "-n", strconv.Itoa(pes), "--platform", "soft", "--path", path, "--timeout", "120s"}
@@ -58,12 +66,16 @@ func startProgram(t *testing.T, program string, pes int, path string, env []stri
 		all = append(all, "--env", e)
 	}
 	all = append(all, "--", program)
-	out, err := exec.Command(filepath.Join(dir, "pgas"), append(all, args...)...).CombinedOutput()
+	return exec.Command(filepath.Join(dir, "pgas"), append(all, args...)...)
+}
+
+func resultOf(t *testing.T, out string, err error) result {
+	t.Helper()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		require.NoError(t, err)
 	}
-	r := result{out: string(out)}
+	r := result{out: out}
 	if exit != nil {
 		r.code = exit.ExitCode()
 	}
@@ -171,4 +183,49 @@ func TestJobFailsOnACompletionError(t *testing.T) {
 	require.NotContains(t, r.out, "PASS: ")
 	require.Regexp(t, "completion error.*syndrome 0x", r.out)
 	require.Less(t, time.Since(begin), 60*time.Second)
+}
+
+// A PE that is killed in the middle of rounds ends the job at once: its peers' kernels stop waiting, and name it.
+func TestJobLosesAPE(t *testing.T) {
+	for _, path := range []string{"p2p", "ibgda"} {
+		cmd := command(t, filepath.Join(must(binaries()), "moe"), 3, path, []string{"PGAS_TIMEOUT=100s"}, with("-iters", "1000000")...)
+		var out bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &out
+		require.NoError(t, cmd.Start())
+		defer cmd.Process.Kill()
+		var pes []int
+		require.Eventually(t, func() bool { pes = children(cmd.Process.Pid); return len(pes) == 3 }, 20*time.Second, 200*time.Millisecond)
+		time.Sleep(2 * time.Second) // into the rounds
+		begin := time.Now()
+		require.NoError(t, syscall.Kill(pes[1], syscall.SIGKILL))
+		r := resultOf(t, "", cmd.Wait())
+		require.Equal(t, 128+int(syscall.SIGKILL), r.code, out.String())
+		require.Less(t, time.Since(begin), 30*time.Second)
+		require.Contains(t, out.String(), "peer lost: PE ")
+		require.NotContains(t, out.String(), "PASS: ")
+	}
+}
+
+func must(s string, err error) string {
+	if err != nil {
+		panic(err)
+	}
+	return s
+}
+
+// children returns the processes of this program whose parent is pid; the launcher has helpers of its own.
+func children(pid int) (pids []int) {
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, stat := range stats {
+		text, _ := os.ReadFile(stat) // "number (name) state parent ..."
+		before, after, _ := strings.Cut(string(text), " (moe) ")
+		fields := strings.Fields(after)
+		if len(fields) < 2 || fields[1] != strconv.Itoa(pid) {
+			continue
+		}
+		if n, err := strconv.Atoi(before); err == nil {
+			pids = append(pids, n)
+		}
+	}
+	return pids
 }
