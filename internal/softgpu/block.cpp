@@ -248,7 +248,8 @@ void run_blocks(block_thread* t, launch* job) {
         uint64_t i = job->next_block.fetch_add(1, std::memory_order_relaxed);
         if (i >= job->n_blocks) break;
         run_block(t, job, i);
-        // Blocks of one launch on one thread would be ordered by the reuse of its shared memory, and their races hidden.
+        // Blocks of one launch on one thread would be ordered by the reuse of its shared memory, and their races
+        // hidden.
         if (tsan::enabled && job->n_blocks <= block_slots()) break;
     }
     this_block = nullptr;
@@ -266,12 +267,35 @@ void make_runnable(block_thread* t, uint32_t i) {
     t->runnable++;
 }
 
+// simt_switch without a call: a call without its return leaves the return predictor wrong for every return that follows
+// a switch. What it leaves on the stack is the same, so either resumes what the other saved.
+static inline void change_stack(void** save_sp, void* load_sp) {
+#if defined(__x86_64__)
+    asm volatile(
+        "leaq -128(%%rsp), %%rsp\n\t"  // the red zone is the compiler's
+        "leaq 1f(%%rip), %%rdx\n\t"
+        "pushq %%rbp\n\tpushq %%rbx\n\tpushq %%r12\n\tpushq %%r13\n\tpushq %%r14\n\tpushq %%r15\n\tpushq %%rdx\n\t"
+        "movq %%rsp, (%%rdi)\n\t"
+        "movq %%rsi, %%rsp\n\t"
+        "popq %%rdx\n\tpopq %%r15\n\tpopq %%r14\n\tpopq %%r13\n\tpopq %%r12\n\tpopq %%rbx\n\tpopq %%rbp\n\t"
+        "jmpq *%%rdx\n"
+        "1:\n\t"
+        "leaq 128(%%rsp), %%rsp"
+        : "+D"(save_sp), "+S"(load_sp)
+        :
+        : "rax", "rcx", "rdx", "r8", "r9", "r10", "r11", "memory", "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5",
+          "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");
+#else
+    simt_switch(save_sp, load_sp);
+#endif
+}
+
 static void switch_to(block_thread* t, uint32_t next) {
     if (next == t->current) return;
     lane* from = &t->lanes[t->current];
     set_self(t, next);
     tsan::switch_to(t->lanes[next].tsan_fiber);
-    simt_switch(&from->sp, t->lanes[next].sp);
+    change_stack(&from->sp, t->lanes[next].sp);
 }
 
 void switch_next(block_thread* t) { switch_to(t, uint32_t(choose_next(t))); }

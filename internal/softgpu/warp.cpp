@@ -112,12 +112,13 @@ bool try_complete(block_thread* t, uint32_t w, uint32_t i) {
     lane* warp = &t->lanes[w * warp_lanes];
     uint32_t mask = warp[i].mask, op = warp[i].op;
     uint32_t peers = mask & ~t->gone[w];
+    if (peers & t->run[w]) return false;  // first, and cheap: it is true for all arrivals but the last
     bool all = true, same_op = true;
-    each_lane(peers & ~t->run[w], [&](uint32_t j) {
+    each_lane(peers, [&](uint32_t j) {
         all = all && warp[j].waiting == wait_kind::warp && warp[j].mask == mask;
         same_op = same_op && warp[j].op == op;
     });
-    if (!all || (peers & t->run[w])) return false;
+    if (!all) return false;
     if (!same_op) fail_lane(t, std::string("lanes of mask ") + hex(mask) + " disagree: one calls " + warp_op_name(int(op)));
     compute(int(op), warp, peers);
     uint32_t leader = uint32_t(__builtin_ctz(mask));
