@@ -122,5 +122,5 @@ func (l Layout) fits(have uint64) error {
 		return nil
 	}
 	return fmt.Errorf("moe: buffers do not fit the symmetric heap: need %d B, have %d B [set PGAS_HEAP_SIZE=%dM, "+
-		"or fewer tokens, experts or hidden]", l.Total, have, (l.Total>>20)+1)
+		"or fewer tokens, experts or hidden]", l.Total, have, (l.Total>>20)+2)
 }
