@@ -3,7 +3,8 @@
 #
 #   tsan_build.sh OUT FILE... [-- FLAG...]
 #
-# FILEs are .cu (kernels), .cpp and .S; FLAGs go to every compilation of theirs. The runner itself is built without
+# FILEs are .cu (kernels), .cpp, .S and .o; FLAGs go to every compilation of theirs. SIMT_TSAN_RUNNER names a folder that
+# keeps the runner's objects between builds. The runner itself is built without
 # instrumentation: it tells ThreadSanitizer by hand what lanes and barriers order. Kernels are loaded with
 # cuModuleLoad("softgpu:program"). CXX names the compiler; it must be clang, whose runtime knows fibers best.
 set -eu
@@ -21,13 +22,16 @@ work=$(mktemp -d "${out}.build.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 common="-std=c++17 -O1 -gline-tables-only -fPIE -I$here -I$here/include -I$here/include/simt -I$here/../native/cuda -I$here/../native/gdr"
 objects=
+runner=${SIMT_TSAN_RUNNER:-$work}
+mkdir -p "$runner"
 for f in "$here"/*.cpp "$here"/*.S; do
-    o=$work/runner-$(basename "$f").o
+    o=$runner/runner-$(basename "$f").o
+    objects="$objects $o"
+    [ -z "$(find "$o" -newer "$f" 2>/dev/null)" ] || [ -n "$(find "$here" -name '*.h' -newer "$o")" ] || continue
     case $f in
     *.S) $cxx -c "$f" -o "$o" ;;
     *) $cxx $common -DSIMT_TSAN -c "$f" -o "$o" & ;;
     esac
-    objects="$objects $o"
 done
 wait
 n=0
@@ -35,6 +39,7 @@ for f in $files; do
     n=$((n + 1))
     o=$work/$n.o
     case $f in
+    *.o) o=$f ;;
     *.cu) $cxx $common -fsanitize=thread -fno-strict-aliasing -DSIMT_TSAN "$@" -include simt/cuda.h -x c++ -c "$f" -o "$o" ;;
     *) $cxx $common -fsanitize=thread -DSIMT_TSAN "$@" -c "$f" -o "$o" ;;
     esac

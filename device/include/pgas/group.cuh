@@ -37,7 +37,11 @@ struct warp_group {
     PGAS_DEVICE uint32_t rank() const { return lane; }
     PGAS_DEVICE uint32_t size() const { return lanes; }
     PGAS_DEVICE void sync() const { __syncwarp(mask); }
-    PGAS_DEVICE uint32_t broadcast(uint32_t v) const { return __shfl_sync(mask, v, 0); }
+    PGAS_DEVICE uint32_t broadcast(uint32_t v) const {
+        v = __shfl_sync(mask, v, 0);
+        __syncwarp(mask);  // a shuffle orders no memory
+        return v;
+    }
 };
 
 PGAS_DEVICE warp_group warp() {
