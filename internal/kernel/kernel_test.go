@@ -104,14 +104,6 @@ func TestBuildWithoutACompiler(t *testing.T) {
 	require.Equal(t, "install g++, or set CXX", u.Fix)
 }
 
-func TestBuildForHardwareSaysWhatIsMissing(t *testing.T) {
-	s := spec(t, emptyKernel)
-	s.SIMT = nil
-	_, err := kernel.Build(t.Context(), s)
-	require.ErrorIs(t, err, errs.ErrNotSupported)
-	require.ErrorContains(t, err, "NVRTC")
-}
-
 func TestBuildEndsWithItsContext(t *testing.T) {
 	s := spec(t, emptyKernel)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
