@@ -14,6 +14,9 @@ var kernels embed.FS
 // scopeNames are the groups of the message rate, numbered as in perf.cu.
 var scopeNames = []string{"thread", "warp", "block"}
 
+// putThreads are the sizes of the block that puts a large range.
+var putThreads = []int{1, 32}
+
 // Operations in one batch.
 const (
 	pingBatch     = 32
@@ -111,11 +114,13 @@ func (b *rig) pair(ctx context.Context) error {
 	if err := b.together(ctx, "ping_pong", pingBatches, pingBatch, 2, &b.pings); err != nil {
 		return err
 	}
-	if err := b.put(ctx, "put_64K", small, smallBatch, b.s.batches(smallBatches)); err != nil {
-		return err
-	}
-	if err := b.put(ctx, "put_4M", large, largeBatch, b.s.batches(largeBatches)); err != nil {
-		return err
+	for _, threads := range putThreads {
+		if err := b.put(ctx, "put_64K", threads, small, smallBatch, b.s.batches(smallBatches)); err != nil {
+			return err
+		}
+		if err := b.put(ctx, "put_4M", threads, large, largeBatch, b.s.batches(largeBatches)); err != nil {
+			return err
+		}
 	}
 	for scope := range scopeNames {
 		if err := b.rate(ctx, uint32(scope)); err != nil {
@@ -167,16 +172,16 @@ func (b *rig) together(ctx context.Context, kernel string, full, batch, ways int
 	return b.report(name, batches, batch*ways)
 }
 
-// put measures bandwidth from PE 0 to PE 1.
-func (b *rig) put(ctx context.Context, name string, bytes, batch, batches int) error {
+// put measures bandwidth from PE 0 to PE 1, by a block of so many threads.
+func (b *rig) put(ctx context.Context, name string, threads, bytes, batch, batches int) error {
 	if err := b.w.Barrier(ctx); err != nil || b.w.PE() != 0 {
 		return err
 	}
-	err := b.launch(ctx, "bandwidth", 32, b.w.Device(), b.dst, b.src, uint64(bytes), uint32(batches), uint32(batch), b.ns, b.failed)
+	err := b.launch(ctx, "bandwidth", threads, b.w.Device(), b.dst, b.src, uint64(bytes), uint32(batches), uint32(batch), b.ns, b.failed)
 	if err != nil {
 		return err
 	}
-	return b.report(name, batches, batch)
+	return b.report(fmt.Sprintf("%s_%d", name, threads), batches, batch)
 }
 
 // rate measures messages of 8 bytes from PE 0 to PE 1.

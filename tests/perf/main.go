@@ -53,7 +53,7 @@ func main() {
 func parseFlags() options {
 	o := options{settings: full}
 	short := flag.Bool("quick", false, "few samples: shows that everything runs, not how fast")
-	rounds := flag.Int("rounds", 0, "how often each program runs (default 3, quick 1)")
+	rounds := flag.Int("rounds", 0, "how often each program runs (default 5, quick 1)")
 	flag.StringVar(&o.only, "only", "", "take only figures whose source starts with one of these, as in cores,oshmem-2,host or p2p-2")
 	flag.StringVar(&o.json, "json", "", "write all samples to this file")
 	flag.StringVar(&o.csv, "csv", "", "write the table to this file")
@@ -72,7 +72,7 @@ func parseFlags() options {
 }
 
 var (
-	full  = settings{rounds: 3, repeats: 3, scale: 100}
+	full  = settings{rounds: 5, repeats: 2, scale: 100}
 	quick = settings{rounds: 1, repeats: 1, scale: 5}
 )
 

@@ -87,7 +87,7 @@ extern "C" __global__ void exchange(pgas::world w, uint64_t* box, uint64_t* flag
 }
 PGAS_KERNEL(exchange)
 
-// PE 0 puts the same block again and again to PE 1. A batch ends with a quiet.
+// PE 0 puts the same range again and again to PE 1, one put at a time of the whole block. A batch ends with a quiet.
 extern "C" __global__ void bandwidth(pgas::world w, uint8_t* dst, const uint8_t* src, uint64_t bytes, uint32_t batches,
                                      uint32_t batch, uint64_t* ns, uint32_t* failed) {
     pgas::context c = w.context(0);

@@ -131,8 +131,12 @@ func deviceFigures() []figure {
 		source := func(pes int) string { return fmt.Sprintf("%s-%d.", w.name, pes) }
 		two := source(2)
 		add(figure{name: "put_signal 8 B to wake", key: two + "latency", unit: nanoseconds, yardstick: "cores.ping_pong_pinned", aim: latency})
-		add(figure{name: "put 64 KiB", key: two + "put_64K", unit: gigabytes, bytes: small, yardstick: memcpyKey(small), aim: bandwidth})
-		add(figure{name: "put 4 MiB", key: two + "put_4M", unit: gigabytes, bytes: large, yardstick: memcpyKey(large), aim: bandwidth})
+		for _, threads := range putThreads {
+			by := fmt.Sprintf(", block of %d", threads)
+			key := fmt.Sprintf("_%d", threads)
+			add(figure{name: "put 64 KiB" + by, key: two + "put_64K" + key, unit: gigabytes, bytes: small, yardstick: memcpyKey(small), aim: bandwidth})
+			add(figure{name: "put 4 MiB" + by, key: two + "put_4M" + key, unit: gigabytes, bytes: large, yardstick: memcpyKey(large), aim: bandwidth})
+		}
 		for _, scope := range scopeNames {
 			add(figure{name: "put_nbi 8 B, " + scope, key: two + "rate_" + scope, unit: messages, yardstick: "oshmem-2.put_nbi"})
 		}

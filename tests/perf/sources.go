@@ -74,8 +74,9 @@ func job(ctx context.Context, pes int, w way, role string, s settings) (string, 
 	if err != nil {
 		return "", err
 	}
+	args := append(append([]string{self, peArgument, role}, s.arguments()...), bound)
 	var out, failed bytes.Buffer
-	err = launch.Run(ctx, launch.Options{N: pes, Command: append([]string{self, peArgument, role}, s.arguments()...),
+	err = launch.Run(ctx, launch.Options{N: pes, Command: args,
 		Env: launch.BaseEnv(os.Environ(), w.env), Timeout: sourceTimeout, Stdout: &out, Stderr: &failed})
 	if err != nil {
 		return "", fmt.Errorf("%w: %s", err, lastLine(failed.String()))

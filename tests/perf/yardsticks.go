@@ -98,7 +98,7 @@ func (b *builder) oshmem(ctx context.Context, pes int, batches, repeats string) 
 	if err != nil {
 		return "", err
 	}
-	// Open MPI refuses root without these; everything else is its default.
+	// Open MPI refuses root without these.
 	env := []string{"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"}
-	return command(ctx, env, "oshrun", "--oversubscribe", "-np", strconv.Itoa(pes), program, batches, repeats)
+	return command(ctx, env, "oshrun", "--oversubscribe", "--bind-to", "core:overload-allowed", "-np", strconv.Itoa(pes), program, batches, repeats)
 }
