@@ -94,7 +94,8 @@ nvrtcResult pgas_nvrtc_size(struct pgas_nvrtc* l, struct pgas_nvrtc_program* p, 
     return NVRTC_ERROR_INVALID_INPUT;
 }
 
-nvrtcResult pgas_nvrtc_copy(struct pgas_nvrtc* l, struct pgas_nvrtc_program* p, enum pgas_nvrtc_output what, char* out) {
+nvrtcResult pgas_nvrtc_copy(struct pgas_nvrtc* l, struct pgas_nvrtc_program* p, enum pgas_nvrtc_output what,
+                            char* out) {
     switch (what) {
         case PGAS_NVRTC_LOG:
             return l->api.nvrtcGetProgramLog(p->program, out);

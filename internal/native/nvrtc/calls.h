@@ -32,7 +32,8 @@ const char* pgas_nvrtc_error_text(struct pgas_nvrtc* l, nvrtcResult r);
 
 // What of a program to read. Each is asked for its size, then copied.
 enum pgas_nvrtc_output { PGAS_NVRTC_LOG, PGAS_NVRTC_CUBIN, PGAS_NVRTC_PTX };
-nvrtcResult pgas_nvrtc_size(struct pgas_nvrtc* l, struct pgas_nvrtc_program* p, enum pgas_nvrtc_output what, size_t* size);
+nvrtcResult pgas_nvrtc_size(struct pgas_nvrtc* l, struct pgas_nvrtc_program* p, enum pgas_nvrtc_output what,
+                            size_t* size);
 nvrtcResult pgas_nvrtc_copy(struct pgas_nvrtc* l, struct pgas_nvrtc_program* p, enum pgas_nvrtc_output what, char* out);
 
 #endif

@@ -24,20 +24,20 @@ enum {
 
 // REQ: without this call the library is too old. OPT: the field is NULL when the library lacks it.
 // nvrtcGetErrorString is apart, because it does not return a result.
-#define PGAS_NVRTC_CALLS(REQ, OPT)                                                                               \
-    REQ(nvrtcVersion, (int* major, int* minor))                                                                  \
-    REQ(nvrtcGetNumSupportedArchs, (int* count))                                                                 \
-    REQ(nvrtcGetSupportedArchs, (int* archs))                                                                    \
-    REQ(nvrtcCreateProgram, (nvrtcProgram * prog, const char* src, const char* name, int num_headers,            \
-                             const char* const* headers, const char* const* include_names))                      \
-    REQ(nvrtcDestroyProgram, (nvrtcProgram * prog))                                                              \
-    REQ(nvrtcCompileProgram, (nvrtcProgram prog, int num_options, const char* const* options))                   \
-    REQ(nvrtcGetProgramLogSize, (nvrtcProgram prog, size_t* size))                                               \
-    REQ(nvrtcGetProgramLog, (nvrtcProgram prog, char* log))                                                      \
-    REQ(nvrtcGetCUBINSize, (nvrtcProgram prog, size_t* size))                                                    \
-    REQ(nvrtcGetCUBIN, (nvrtcProgram prog, char* cubin))                                                         \
-    REQ(nvrtcGetPTXSize, (nvrtcProgram prog, size_t* size))                                                      \
-    REQ(nvrtcGetPTX, (nvrtcProgram prog, char* ptx))                                                             \
+#define PGAS_NVRTC_CALLS(REQ, OPT)                                                                    \
+    REQ(nvrtcVersion, (int* major, int* minor))                                                       \
+    REQ(nvrtcGetNumSupportedArchs, (int* count))                                                      \
+    REQ(nvrtcGetSupportedArchs, (int* archs))                                                         \
+    REQ(nvrtcCreateProgram, (nvrtcProgram * prog, const char* src, const char* name, int num_headers, \
+                             const char* const* headers, const char* const* include_names))           \
+    REQ(nvrtcDestroyProgram, (nvrtcProgram * prog))                                                   \
+    REQ(nvrtcCompileProgram, (nvrtcProgram prog, int num_options, const char* const* options))        \
+    REQ(nvrtcGetProgramLogSize, (nvrtcProgram prog, size_t* size))                                    \
+    REQ(nvrtcGetProgramLog, (nvrtcProgram prog, char* log))                                           \
+    REQ(nvrtcGetCUBINSize, (nvrtcProgram prog, size_t* size))                                         \
+    REQ(nvrtcGetCUBIN, (nvrtcProgram prog, char* cubin))                                              \
+    REQ(nvrtcGetPTXSize, (nvrtcProgram prog, size_t* size))                                           \
+    REQ(nvrtcGetPTX, (nvrtcProgram prog, char* ptx))                                                  \
     OPT(nvrtcSetFlowCallback, (nvrtcProgram prog, nvrtcFlowCallback callback, void* payload))
 
 #define PGAS_NVRTC_FIELD(name, params) nvrtcResult(*name) params;
