@@ -131,3 +131,39 @@ func TestCompletionErrors(t *testing.T) {
 		return nil
 	})
 }
+
+// A signal that failed on its way starves the waiter, here or on another PE. The wait finds out from its own queues, long
+// before its deadline.
+func TestWaitSeesFailureOfOwnOperation(t *testing.T) {
+	require.NoError(t, softhca.Configure(""))
+	spec := []string{"PGAS_PATH=ibgda", "PGAS_SOFT_HCA=error_wqe=40:19", "PGAS_CONTEXTS=1"}
+	t.Run("host", func(t *testing.T) {
+		runPEs(t, 1, spec, func(ctx context.Context, w *World) error {
+			sig, err := AllocSignals(w, 1)
+			require.NoError(t, err)
+			for i := uint64(1); i <= 100 && err == nil; i++ {
+				require.NoError(t, Signal(ctx, sig.At(0), Set(i), 0))
+				_, err = WaitSignal(ctx, sig.At(0), Ge(i))
+			}
+			require.ErrorIs(t, err, ErrCompletion)
+			return nil
+		})
+	})
+	t.Run("kernel", func(t *testing.T) {
+		runPEs(t, 1, spec, func(ctx context.Context, w *World) error {
+			k, err := loadKernel(ctx, w, "ring")
+			require.NoError(t, err)
+			box, err := Alloc[uint64](w, 8)
+			require.NoError(t, err)
+			status, err := Alloc[uint32](w, 1)
+			require.NoError(t, err)
+			sig, err := AllocSignals(w, 1)
+			require.NoError(t, err)
+			for i := uint64(1); i <= 100 && err == nil; i++ {
+				err = k.Launch(ctx, Grid{Blocks: 1, Threads: 32}, w.Device(), box, box, uint64(8), sig, i, status)
+			}
+			require.ErrorIs(t, err, ErrCompletion)
+			return nil
+		})
+	})
+}

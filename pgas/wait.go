@@ -70,11 +70,21 @@ func (s *stopper) err() error {
 	if err := s.ctx.Err(); err != nil {
 		return err
 	}
-	if waited := time.Since(s.begin); waited >= s.w.cfg.Timeout {
+	waited := time.Since(s.begin)
+	if waited >= s.w.cfg.Timeout {
 		return &errs.TimeoutError{Op: "wait", After: waited}
+	}
+	// An operation of this PE that failed on the wire shows here alone: the peer that starves for it never answers.
+	if waited > patience && s.w.eng != nil {
+		if status := s.w.eng.Check(); status != wire.StatusOk {
+			return s.w.result(s.ctx, "wait", NoPE, status, waited)
+		}
 	}
 	return nil
 }
+
+// patience is how long a wait goes on before it looks for failures of its own operations.
+const patience = 10 * time.Millisecond
 
 // explain says what was waited for when the wait ended without it.
 func (s *stopper) explain(err error, seen uint64, c Cond) error {

@@ -199,6 +199,15 @@ uint32_t pgas_engine_quiet(pgas_engine* e, uint32_t pe, uint64_t timeout_ns) {
     }));
 }
 
+uint32_t pgas_engine_check(pgas_engine* e) {
+    context c = e->on(0);
+    status first = status::ok;
+    for (uint32_t pe = 0; c.w->queues != 0 && pe < c.w->n_pes && first == status::ok; ++pe) {
+        first = poll(c, queue_of(c, pe), pe, wire::op::wait);
+    }
+    return code(first);
+}
+
 uint32_t pgas_engine_wait(pgas_engine* e, const void* addr, uint32_t cmp, uint64_t value, uint64_t timeout_ns,
                           uint64_t* seen) {
     pgas::comparison want{static_cast<pgas::comparison::kind>(cmp), value};

@@ -115,6 +115,9 @@ func (e *Engine) Quiet(pe uint32, timeout time.Duration) wire.Status {
 	return wire.Status(C.pgas_engine_quiet(e.c, C.uint32_t(pe), ns(timeout)))
 }
 
+// Check looks once at the completions of all queues: wire.StatusCompletionError when an operation issued here has failed.
+func (e *Engine) Check() wire.Status { return wire.Status(C.pgas_engine_check(e.c)) }
+
 // Wait waits until the 64-bit word at addr compares true with value; cmp is 0 eq, 1 ne, 2 gt, 3 ge, 4 lt, 5 le. It
 // returns the last value read, with acquire order at system scope.
 func (e *Engine) Wait(addr unsafe.Pointer, cmp uint32, value uint64, timeout time.Duration) (uint64, wire.Status) {

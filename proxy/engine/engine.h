@@ -44,6 +44,9 @@ uint32_t pgas_engine_fence(pgas_engine* e, uint32_t pe, uint64_t timeout_ns);
 // A quiet that times out has no effect and may be repeated.
 uint32_t pgas_engine_quiet(pgas_engine* e, uint32_t pe, uint64_t timeout_ns);
 
+// Looks once at the completions of every queue: completion_error when an operation issued here has failed.
+uint32_t pgas_engine_check(pgas_engine* e);
+
 // Waits until the 64-bit word at addr compares true; cmp is a pgas::comparison::kind. *seen gets the last value.
 uint32_t pgas_engine_wait(pgas_engine* e, const void* addr, uint32_t cmp, uint64_t value, uint64_t timeout_ns,
                           uint64_t* seen);

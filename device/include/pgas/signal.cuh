@@ -89,6 +89,22 @@ PGAS_COLD void wait_timed_out(context c, const uint64_t* word, uint64_t expected
         r->waited_ns = waited_ns;
     });
 }
+
+// A message of mine that failed on the wire shows in my CQE alone: the peer that starves for it will never answer me.
+// So a wait that has lasted a while looks at the queues of its context, one at a time.
+constexpr uint64_t patience_ns = 10'000'000;
+
+struct queue_watch {
+    context c;
+    uint32_t* next;
+
+    PGAS_DEVICE status operator()(uint64_t waited_ns) const {
+        if (c.w->queues == 0 || c.index >= c.w->n_contexts || waited_ns < patience_ns) return status::ok;
+        uint32_t pe = *next < c.w->n_pes ? *next : 0;
+        *next = pe + 1;
+        return poll(c, queue_of(c, pe), pe, wire::op::wait);
+    }
+};
 }  // namespace detail
 
 // Reads my own signal word once. Memory order: acquire at system scope, so when the comparison holds the data that the
@@ -99,18 +115,20 @@ PGAS_DEVICE bool test(context, const uint64_t* sig, comparison cmp) {
 
 // Waits until my own signal word compares true. Thread scope: other threads see the data after they synchronise with
 // this one. Memory order: acquire at system scope.
-//   Returns ok; timeout after the context's deadline; aborted or peer_lost when the job ends. value, when not null,
-//   receives the last value read.
+//   Returns ok; timeout after the context's deadline; aborted or peer_lost when the job ends; completion_error when an
+//   operation that this PE issued on the context has failed meanwhile. value, when not null, receives the last value
+//   read.
 PGAS_DEVICE status wait_until(context c, const uint64_t* sig, comparison cmp, uint64_t* value = nullptr) {
     uint64_t seen = 0;
     uint64_t waited = 0;
+    uint32_t next = 0;
     status s = detail::wait(
         c.w, c.timeout_ns,
         [&]() -> detail::poll_result {
             seen = mm::ld_acquire<mm::scope::system>(sig);
             return cmp.holds(seen) ? detail::done(status::ok) : detail::pending();
         },
-        &waited);
+        &waited, detail::queue_watch{c, &next});
     if (value) *value = seen;
     if (s == status::timeout) detail::wait_timed_out(c, sig, cmp.value, seen, waited);
     return s;

@@ -44,10 +44,17 @@ PGAS_COLD clock_check check_clock(const wire::world* w, uint64_t start, uint64_t
     return {s, start, now};
 }
 
-// Calls poll() until it is done, the job is aborted, or timeout_ns has passed (0: no deadline).
-// waited_ns, when not null, receives the time spent if the result is not ok.
-template <class Poll>
-PGAS_DEVICE status wait(const wire::world* w, uint64_t timeout_ns, Poll poll, uint64_t* waited_ns = nullptr) {
+// What a wait does besides polling each time it reads the clock: nothing.
+struct no_side_work {
+    PGAS_DEVICE status operator()(uint64_t) const { return status::ok; }
+};
+
+// Calls poll() until it is done, the job is aborted, or timeout_ns has passed (0: no deadline). At each look at the
+// clock it also calls side(waited_ns), whose failure ends the wait. waited_ns, when not null, receives the time spent
+// if the result is not ok.
+template <class Poll, class Side = no_side_work>
+PGAS_DEVICE status wait(const wire::world* w, uint64_t timeout_ns, Poll poll, uint64_t* waited_ns = nullptr,
+                        Side side = {}) {
     uint64_t start = 0;
     for (uint32_t polls = 1;; ++polls) {
         poll_result r = poll();
@@ -57,6 +64,7 @@ PGAS_DEVICE status wait(const wire::world* w, uint64_t timeout_ns, Poll poll, ui
         clock_check c = check_clock(w, start, timeout_ns);
         start = c.start;
         if (waited_ns) *waited_ns = c.now - start;
+        if (c.result == status::ok) c.result = side(c.now - start);
         if (c.result != status::ok) return c.result;
     }
 }
