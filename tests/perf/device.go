@@ -50,6 +50,7 @@ type rig struct {
 	flags     pgas.Signals
 	pings     uint64 // rounds so far, which the flags hold
 	exchanges uint64
+	turns     uint64
 }
 
 // device measures kernels. With two PEs all figures are taken, with more the neighbour exchange.
@@ -92,7 +93,7 @@ func newRig(ctx context.Context, w *pgas.World, s settings) (*rig, error) {
 	if b.failed, err = pgas.Alloc[uint32](w, 1); err != nil {
 		return nil, err
 	}
-	if b.flags, err = pgas.AllocSignals(w, 2); err != nil {
+	if b.flags, err = pgas.AllocSignals(w, 3); err != nil {
 		return nil, err
 	}
 	// Memory that was never written is one shared page of zeros: fast to read, and not what programs copy.
@@ -108,10 +109,27 @@ func newRig(ctx context.Context, w *pgas.World, s settings) (*rig, error) {
 
 // pair takes the figures of two PEs.
 func (b *rig) pair(ctx context.Context) error {
-	if err := b.launches(ctx); err != nil {
+	if err := b.together(ctx, "ping_pong", pingBatches, pingBatch, 2, &b.pings); err != nil {
 		return err
 	}
-	if err := b.together(ctx, "ping_pong", pingBatches, pingBatch, 2, &b.pings); err != nil {
+	if err := b.w.Barrier(ctx); err != nil {
+		return err
+	}
+	// PE 1 is a passive target, as in the host figures: one that slept in a wait would be woken by every put.
+	b.turns++
+	done := b.flags.At(2)
+	if b.w.PE() != 0 {
+		return lookNowAndThen(b.w, done, b.turns)
+	}
+	if err := b.alone(ctx); err != nil {
+		return err
+	}
+	return pgas.Signal(ctx, done, pgas.Set(b.turns), 1)
+}
+
+// alone takes the figures in which only PE 0 is at work.
+func (b *rig) alone(ctx context.Context) error {
+	if err := b.launches(ctx); err != nil {
 		return err
 	}
 	for _, threads := range putThreads {
@@ -132,9 +150,6 @@ func (b *rig) pair(ctx context.Context) error {
 
 // launches times an empty kernel on PE 0.
 func (b *rig) launches(ctx context.Context) error {
-	if err := b.w.Barrier(ctx); err != nil || b.w.PE() != 0 {
-		return err
-	}
 	k, err := b.m.Kernel("nothing")
 	if err != nil {
 		return err
@@ -174,9 +189,6 @@ func (b *rig) together(ctx context.Context, kernel string, full, batch, ways int
 
 // put measures bandwidth from PE 0 to PE 1, by a block of so many threads.
 func (b *rig) put(ctx context.Context, name string, threads, bytes, batch, batches int) error {
-	if err := b.w.Barrier(ctx); err != nil || b.w.PE() != 0 {
-		return err
-	}
 	err := b.launch(ctx, "bandwidth", threads, b.w.Device(), b.dst, b.src, uint64(bytes), uint32(batches), uint32(batch), b.ns, b.failed)
 	if err != nil {
 		return err
@@ -186,9 +198,6 @@ func (b *rig) put(ctx context.Context, name string, threads, bytes, batch, batch
 
 // rate measures messages of 8 bytes from PE 0 to PE 1.
 func (b *rig) rate(ctx context.Context, scope uint32) error {
-	if err := b.w.Barrier(ctx); err != nil || b.w.PE() != 0 {
-		return err
-	}
 	groups := []int{rateThreads, rateThreads / 32, 1}[scope]
 	size := []int{512, 64, 64}[scope] // messages in a batch: short enough to be seldom preempted
 	batches := b.s.batches(rateBatches)
