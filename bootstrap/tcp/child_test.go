@@ -25,7 +25,7 @@ import (
 // The test binary is its own child program: with childMarker set it is one PE that does as its orders say.
 const childMarker = "PGAS_TEST_CHILD"
 
-// childMain joins the job and follows orders: "wait" enters a barrier, "held" stops in front of it, "watch" waits for Watch, "abort" aborts and exits at once, "exit" exits without Close.
+// childMain joins the job and follows orders: "wait" enters a barrier, "held" waits for a byte on stdin in front of it, "watch" waits for Watch, "abort" aborts and exits at once, "exit" exits without Close.
 func childMain() int {
 	rank, _ := strconv.Atoi(os.Getenv("PGAS_TEST_RANK"))
 	size, _ := strconv.Atoi(os.Getenv("PGAS_TEST_SIZE"))
@@ -52,8 +52,7 @@ func childMain() int {
 	case "wait":
 		err = x.Barrier(context.Background())
 	case "held":
-		// The kernel stops this process before the call returns; it goes on after SIGCONT.
-		if err = syscall.Kill(os.Getpid(), syscall.SIGSTOP); err != nil {
+		if _, err = os.Stdin.Read(make([]byte, 1)); err != nil {
 			break
 		}
 		err = x.Barrier(context.Background())
@@ -182,6 +181,7 @@ func TestKillAtAnyMoment(t *testing.T) {
 
 type child struct {
 	cmd *exec.Cmd
+	in  io.WriteCloser
 	out *bufio.Scanner
 }
 
@@ -197,9 +197,11 @@ func children(t *testing.T, root string, step time.Duration, orders ...string) [
 		cmd.Stderr = os.Stderr
 		pipe, err := cmd.StdoutPipe()
 		require.NoError(t, err)
+		in, err := cmd.StdinPipe()
+		require.NoError(t, err)
 		require.NoError(t, cmd.Start())
 		t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-		all = append(all, &child{cmd, bufio.NewScanner(pipe)})
+		all = append(all, &child{cmd, in, bufio.NewScanner(pipe)})
 	}
 	for rank, c := range all {
 		require.Equal(t, "joined", c.line(), "PE %d", rank)
@@ -284,15 +286,19 @@ func TestStoppedRootIsNamedAtTheDeadline(t *testing.T) {
 	}
 }
 
-// startStopped starts three PEs that enter a barrier, one of which stops before it does.
+// startStopped starts three PEs that enter a barrier. One of them is stopped before it does, once all have joined; it
+// goes on into the barrier after SIGCONT.
 func startStopped(t *testing.T, root string, step time.Duration, stopped int) []*child {
 	t.Helper()
 	orders := []string{"wait", "wait", "wait"}
 	orders[stopped] = "held"
 	all := children(t, root, step, orders...)
+	require.NoError(t, all[stopped].cmd.Process.Signal(syscall.SIGSTOP))
 	require.Eventually(t, func() bool {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", all[stopped].cmd.Process.Pid))
 		return err == nil && strings.Contains(string(stat), ") T ")
 	}, 10*time.Second, 2*time.Millisecond)
+	_, err := all[stopped].in.Write([]byte{'\n'})
+	require.NoError(t, err)
 	return all
 }

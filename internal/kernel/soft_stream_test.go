@@ -103,6 +103,7 @@ func TestEventsOrderStreams(t *testing.T) {
 	p := g.alloc(4)
 	require.NoError(t, g.MemsetD8Async(p, 7, 4, b))
 
+	require.NoError(t, g.EventSynchronize(start))
 	time.Sleep(5 * time.Millisecond)
 	done, err := g.EventQuery(end)
 	require.NoError(t, err)
