@@ -143,6 +143,8 @@ func TestNVRTCSeesTheToolkit(t *testing.T) {
 	s := gpuSpec(t, source(`#include <cuda_bf16.h>
 		#include <cuda_fp8.h>
 		#include <cuda/std/array>
+		#include <cuda/std/cstdint>
+		#include <pgas/pgas.cuh>
 		extern "C" __global__ void k(__nv_bfloat16* p, float f) {
 			cuda::std::array<float, 2> a{f, float(__nv_fp8_e4m3(f))};
 			*p = __float2bfloat16(a[0] + a[1]);
