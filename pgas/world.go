@@ -187,8 +187,13 @@ func (w *World) failed(op string, peer int, err error) error {
 
 // Close leaves the job and frees everything, also after a failure. In a living job it first waits for this PE's kernels
 // and then for all PEs to come here, at most Options.Timeout, so that nobody's memory goes while others use it. It is
-// idempotent. Calls in other goroutines end with ErrClosed.
+// idempotent. Calls in other goroutines end with ErrClosed. Kernels that still run then have their waits ended; one that
+// does not end all the same makes Close return an error and keep its memory until the process ends. Closing a nil World,
+// as a deferred Close after a failed Init does, is an error and no panic.
 func (w *World) Close() error {
+	if w == nil || w.x == nil {
+		return errs.Arg("close", "world", "nil", "a World from Init")
+	}
 	w.closed.Do(func() { w.closeErr = w.close() })
 	return w.closeErr
 }
@@ -205,7 +210,13 @@ func (w *World) close() error {
 	close(w.closing)
 	w.watcher.Wait()
 	if !w.waitIdle() {
-		return fmt.Errorf("close: %d calls did not end within %v; memory is kept", w.inflight.Load(), idleLimit)
+		return w.abandon(fmt.Errorf("close: %d calls did not end within %v; memory is kept", w.inflight.Load(), idleLimit))
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), idleLimit)
+	defer cancel()
+	if !w.kernelsEnd(ctx) {
+		return w.abandon(fmt.Errorf("close: kernels still run %v after their waits were ended; memory is kept "+
+			"[a kernel that spins by itself never ends: use pgas::wait_until]", idleLimit))
 	}
 	if err := w.undo.Run(); first == nil && err != nil {
 		first = fmt.Errorf("close: %w", err)
@@ -213,10 +224,34 @@ func (w *World) close() error {
 	return first
 }
 
+// abandon leaves the job without freeing what kernels or calls may still use.
+func (w *World) abandon(cause error) error {
+	w.x.Abort(cause)
+	return errors.Join(cause, w.x.Close())
+}
+
+// kernelsEnd waits for all kernels of this PE. It reports false when ctx ends first; the driver cannot be interrupted,
+// so its call is left behind.
+func (w *World) kernelsEnd(ctx context.Context) bool {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := w.plat.CUDA.CtxSynchronize(); err != nil {
+			w.log.Warn("kernels failed before close", zap.Error(err))
+		}
+	}()
+	select {
+	case <-done:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
 // drain finishes what is under way while the job is alive.
 func (w *World) drain(ctx context.Context) error {
-	if err := w.plat.CUDA.CtxSynchronize(); err != nil {
-		w.log.Warn("kernels failed before close", zap.Error(err))
+	if !w.kernelsEnd(ctx) {
+		return &errs.TimeoutError{Op: "close", After: w.cfg.Timeout, Detail: "kernels of this PE are still running"}
 	}
 	if err := w.quietAll(ctx, "close"); err != nil {
 		w.log.Warn("operations failed before close", zap.Error(err))

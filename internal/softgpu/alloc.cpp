@@ -22,7 +22,8 @@ int map_guarded(const std::shared_ptr<backing>& mem, mem_kind kind, unsigned fla
     void* area = mmap(nullptr, total, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (area == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
     uintptr_t base = (reinterpret_cast<uintptr_t>(area) + 2 * gpu_page - 1) & ~(gpu_page - 1);
-    void* p = mmap(reinterpret_cast<void*>(base), mem->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, mem->fd, 0);
+    void* p =
+        mmap(reinterpret_cast<void*>(base), mem->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, mem->fd, 0);
     if (p == MAP_FAILED) {
         munmap(area, total);
         return CUDA_ERROR_MAP_FAILED;

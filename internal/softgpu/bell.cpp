@@ -1,8 +1,8 @@
 // The bell of this process, and how threads get from spinning to sleeping on it.
 //
 // A sleeper counts itself in `sleepers`, fences, looks at its condition once more and only then sleeps; a ringer makes
-// memory visible, fences, and looks at `sleepers`. Ringers on the data path of this process skip their fence: the sleeper
-// runs membarrier(2) instead, which fences all threads of the process. Where that call is missing they fence.
+// memory visible, fences, and looks at `sleepers`. Ringers on the data path of this process skip their fence: the
+// sleeper runs membarrier(2) instead, which fences all threads of the process. Where that call is missing they fence.
 #include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <sched.h>

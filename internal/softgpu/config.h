@@ -11,8 +11,8 @@ namespace softgpu {
 // "Fail the n-th call of a function with a code."
 struct fault {
     std::string call;
-    uint64_t nth = 0;        // 1 is the first; 0 every call
-    bool iomemory = false;   // cuMemHostRegister: only calls for device registers
+    uint64_t nth = 0;       // 1 is the first; 0 every call
+    bool iomemory = false;  // cuMemHostRegister: only calls for device registers
     int code = 0;
 };
 

@@ -4,10 +4,10 @@
 
 namespace softgpu {
 
-const char* error_name(int code);         // "CUDA_ERROR_OUT_OF_MEMORY"; nullptr when unknown
-const char* error_text(int code);         // "out of memory"; nullptr when unknown
-int error_by_name(const char* name);      // "OUT_OF_MEMORY" or the full name; -1 when unknown
-bool is_call_name(const char* name);      // "cuMemAlloc"
+const char* error_name(int code);     // "CUDA_ERROR_OUT_OF_MEMORY"; nullptr when unknown
+const char* error_text(int code);     // "out of memory"; nullptr when unknown
+int error_by_name(const char* name);  // "OUT_OF_MEMORY" or the full name; -1 when unknown
+bool is_call_name(const char* name);  // "cuMemAlloc"
 
 }  // namespace softgpu
 

@@ -62,7 +62,7 @@ int fulfilled_or_over(void* ctx) {
 }
 
 bool memop_allowed(CUdeviceptr addr, int* error) {
-    *error = !options().memops ? CUDA_ERROR_NOT_SUPPORTED
+    *error = !options().memops              ? CUDA_ERROR_NOT_SUPPORTED
              : addr % 8 || !covers(addr, 8) ? CUDA_ERROR_INVALID_VALUE
                                             : CUDA_SUCCESS;
     return *error == CUDA_SUCCESS;

@@ -1,6 +1,6 @@
-// Faults of lanes. A bad access, a division by zero or a trap ends the launch, not the process: the signal handler notes
-// what happened and continues the thread in its scheduler. Signals of other threads go to the handlers that were there
-// before, which in a Go program are Go's.
+// Faults of lanes. A bad access, a division by zero or a trap ends the launch, not the process: the signal handler
+// notes what happened and continues the thread in its scheduler. Signals of other threads go to the handlers that were
+// there before, which in a Go program are Go's.
 #include <signal.h>
 #include <ucontext.h>
 
@@ -38,8 +38,8 @@ void describe(block_thread* t) {
     char addr[32];
     snprintf(addr, sizeof(addr), "%p", note.address);
     if (in_stack_guard(t, note.address)) {
-        t->job->fail(CUDA_ERROR_LAUNCH_FAILED, who + at + " overflowed its stack of " + std::to_string(options().stack) +
-                                                   " bytes [configure stack=...]");
+        t->job->fail(CUDA_ERROR_LAUNCH_FAILED, who + at + " overflowed its stack of " +
+                                                   std::to_string(options().stack) + " bytes [configure stack=...]");
         return;
     }
     if (note.signal == SIGFPE) {

@@ -48,8 +48,7 @@ CUresult check_shape(const function& f, const simt_dim3& grid, const simt_dim3& 
 void pack_arguments(const function& f, void** params, launch* job) {
     constexpr size_t align = 16;
     size_t total = 0;
-    for (uint32_t i = 0; i < f.kernel->n_params; i++)
-        total += (f.kernel->param_bytes[i] + align - 1) & ~(align - 1);
+    for (uint32_t i = 0; i < f.kernel->n_params; i++) total += (f.kernel->param_bytes[i] + align - 1) & ~(align - 1);
     job->packed.resize(total + align);
     uintptr_t next = (reinterpret_cast<uintptr_t>(job->packed.data()) + align - 1) & ~(align - 1);
     for (uint32_t i = 0; i < f.kernel->n_params; i++) {

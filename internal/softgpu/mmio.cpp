@@ -1,5 +1,5 @@
-// Register ranges of software devices. Stores find their range without a lock, because lanes make them; a range goes away
-// only when no store is in it.
+// Register ranges of software devices. Stores find their range without a lock, because lanes make them; a range goes
+// away only when no store is in it.
 #include <sched.h>
 
 #include <mutex>

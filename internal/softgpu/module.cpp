@@ -149,9 +149,7 @@ void unload_all_modules() {
     set().functions.clear();
 }
 
-static void fill_garbage(unsigned char* p, size_t n, uint64_t seed) {
-    memset(p, int(0x80 | (seed & 0x7f)), n);
-}
+static void fill_garbage(unsigned char* p, size_t n, uint64_t seed) { memset(p, int(0x80 | (seed & 0x7f)), n); }
 
 void poison_shared(launch* job, uint64_t seed) {
     const shared_layout& s = job->code->shared;

@@ -8,7 +8,8 @@
 
 namespace softgpu {
 
-// The alternate signal stack of a thread that runs lanes: a lane that overflows its stack has none left for the handler.
+// The alternate signal stack of a thread that runs lanes: a lane that overflows its stack has none left for the
+// handler.
 struct signal_stack {
     void* memory;
     signal_stack();

@@ -65,7 +65,7 @@ struct lane {
     void* tsan_fiber;
     void* tsan_shadow;  // clock at the last fence
     int tsan_clock;
-    int* tsan_sync;     // where the barrier that releases this lane keeps its clock
+    int* tsan_sync;  // where the barrier that releases this lane keeps its clock
 };
 
 // How a waiting thread gets from spinning to sleeping.
@@ -90,13 +90,13 @@ struct block_thread {
     idle_state idle;
     launch* job;
     uint64_t block_index;
-    bool on_lane;           // a lane's stack is in use
-    bool in_handler;        // a register handler of a device runs on it
+    bool on_lane;     // a lane's stack is in use
+    bool in_handler;  // a register handler of a device runs on it
     void* scheduler_sp;
     unsigned char* stacks;  // max_lanes stacks of stack_bytes, kept between launches
     size_t stack_bytes;
-    uint32_t guarded;       // stacks whose guard is in place
-    bool unguarded;         // some have a canary instead
+    uint32_t guarded;  // stacks whose guard is in place
+    bool unguarded;    // some have a canary instead
     void* tsan_scheduler;
     uint32_t tsan_blocks;  // run so far
     int tsan_reuse[2];     // orders the use of shared memory by one block after another, by parity
@@ -111,7 +111,7 @@ extern __thread block_thread* this_block;
 // block.cpp
 block_thread* block_thread_create();  // nullptr when memory is short
 void block_thread_destroy(block_thread* t);
-void run_blocks(block_thread* t, launch* job);  // until the grid has no more
+void run_blocks(block_thread* t, launch* job);   // until the grid has no more
 [[noreturn]] void leave_block(block_thread* t);  // from a lane back to the scheduler; the block is over
 void switch_next(block_thread* t);               // from a runnable lane to the next one
 void switch_away(block_thread* t);               // from a lane that now waits; reports a deadlock

@@ -1,5 +1,5 @@
-// A thread per stream works off its operations. The default stream has CUDA's legacy meaning: it waits for the work of all
-// blocking streams and they wait for it.
+// A thread per stream works off its operations. The default stream has CUDA's legacy meaning: it waits for the work of
+// all blocking streams and they wait for it.
 #include "stream.h"
 
 #include <atomic>

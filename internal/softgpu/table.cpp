@@ -1,5 +1,5 @@
-// The CUDA table. Every entry checks, in CUDA's order: initialised, current context, injected fault, sticky error; then it
-// calls its function.
+// The CUDA table. Every entry checks, in CUDA's order: initialised, current context, injected fault, sticky error; then
+// it calls its function.
 #include <atomic>
 #include <cstdio>
 #include <cstring>
@@ -41,9 +41,9 @@ constexpr const char* need_init[] = {
     "cuDeviceGetCount",         "cuDeviceGet",      "cuDeviceGetName", "cuDeviceGetUuid", "cuDeviceGetPCIBusId",
     "cuDeviceGetAttribute",     "cuDeviceTotalMem", "cuCtxSetCurrent", "cuCtxGetCurrent", "cuDevicePrimaryCtxRetain",
     "cuDevicePrimaryCtxRelease"};
-constexpr const char* giving_back[] = {"cuMemFree",    "cuMemFreeHost",    "cuMemHostUnregister", "cuMemUnmap",
-                                       "cuMemRelease", "cuMemAddressFree", "cuStreamDestroy",     "cuEventDestroy",
-                                       "cuModuleUnload"};
+constexpr const char* giving_back[] = {"cuMemFree",       "cuMemFreeHost",  "cuMemHostUnregister",
+                                       "cuMemUnmap",      "cuMemRelease",   "cuMemAddressFree",
+                                       "cuStreamDestroy", "cuEventDestroy", "cuModuleUnload"};
 
 constexpr rule rule_of(const char* name) {
     if (among(name, need_nothing, sizeof(need_nothing) / sizeof(*need_nothing))) return {need::nothing, false};

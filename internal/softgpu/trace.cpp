@@ -1,5 +1,5 @@
-// The trace hook: compiled kernels call it in every basic block. It takes the turn from lanes that compute for long, and
-// names loops that wait for memory without simt_pause: their registers and stack are the same at every visit.
+// The trace hook: compiled kernels call it in every basic block. It takes the turn from lanes that compute for long,
+// and names loops that wait for memory without simt_pause: their registers and stack are the same at every visit.
 #include <sched.h>
 
 #include "config.h"

@@ -15,9 +15,7 @@ namespace {
 __thread void* thread_shadow;
 __thread int thread_clock;
 
-void** shadow_slot(block_thread* t) {
-    return t && t->on_lane ? &t->lanes[t->current].tsan_shadow : &thread_shadow;
-}
+void** shadow_slot(block_thread* t) { return t && t->on_lane ? &t->lanes[t->current].tsan_shadow : &thread_shadow; }
 
 int* clock_slot(block_thread* t) { return t && t->on_lane ? &t->lanes[t->current].tsan_clock : &thread_clock; }
 

@@ -89,10 +89,11 @@ void compute(int op, lane* warp, uint32_t peers) {
 }
 
 const char* warp_op_name(int op) {
-    static const char* const names[] = {"__syncwarp",       "__shfl_sync",        "__shfl_up_sync",    "__shfl_down_sync",
-                                        "__shfl_xor_sync",  "__ballot_sync",      "__match_any_sync",  "__match_all_sync",
-                                        "__reduce_add_sync", "__reduce_min_sync", "__reduce_max_sync", "__reduce_min_sync",
-                                        "__reduce_max_sync", "__reduce_and_sync", "__reduce_or_sync",  "__reduce_xor_sync"};
+    static const char* const names[] = {
+        "__syncwarp",        "__shfl_sync",       "__shfl_up_sync",    "__shfl_down_sync",
+        "__shfl_xor_sync",   "__ballot_sync",     "__match_any_sync",  "__match_all_sync",
+        "__reduce_add_sync", "__reduce_min_sync", "__reduce_max_sync", "__reduce_min_sync",
+        "__reduce_max_sync", "__reduce_and_sync", "__reduce_or_sync",  "__reduce_xor_sync"};
     return names[op];
 }
 
@@ -119,7 +120,8 @@ bool try_complete(block_thread* t, uint32_t w, uint32_t i) {
         same_op = same_op && warp[j].op == op;
     });
     if (!all) return false;
-    if (!same_op) fail_lane(t, std::string("lanes of mask ") + hex(mask) + " disagree: one calls " + warp_op_name(int(op)));
+    if (!same_op)
+        fail_lane(t, std::string("lanes of mask ") + hex(mask) + " disagree: one calls " + warp_op_name(int(op)));
     compute(int(op), warp, peers);
     uint32_t leader = uint32_t(__builtin_ctz(mask));
     int* sync = &t->tsan_warp[w][leader][t->tsan_warp_phase[w][leader]++ & 1];
@@ -187,7 +189,8 @@ uint64_t simt_warp(int op, uint32_t mask, uint64_t value, uint32_t aux, uint32_t
     check_stop(t);
     uint32_t i = t->current, w = i / warp_lanes, self = i % warp_lanes;
     lane* l = &t->lanes[i];
-    if (!(mask >> self & 1)) fail_lane(t, std::string(warp_op_name(op)) + " with mask " + hex(mask) + ", without itself");
+    if (!(mask >> self & 1))
+        fail_lane(t, std::string(warp_op_name(op)) + " with mask " + hex(mask) + ", without itself");
     l->op = uint8_t(op);
     l->mask = mask;
     l->value = value;

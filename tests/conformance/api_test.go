@@ -99,7 +99,7 @@ func misuse(ctx context.Context, w *pgas.World, m *pgas.Module) error {
 	return nil
 }
 
-// huge puts 4 GiB + 3 bytes from one half of the heap to the other, and checks the edges and samples.
+// huge puts 4 GiB + 4099 bytes from one half of the heap to the other, and checks the edges and samples.
 func huge(ctx context.Context, _ []string) error {
 	ctx, cancel := within(ctx)
 	defer cancel()
@@ -107,7 +107,7 @@ func huge(ctx context.Context, _ []string) error {
 	if err != nil {
 		return err
 	}
-	const n = 4<<30 + 3
+	const n = 4<<30 + 4099
 	m, err := w.Load(ctx, source, "conformance.cu")
 	if err != nil {
 		return err
@@ -132,7 +132,7 @@ func huge(ctx context.Context, _ []string) error {
 	if err != nil {
 		return err
 	}
-	places := []int{0, 1, 1<<31 - 4, 1 << 31, 1<<32 - 4, 1 << 32, n - 8}
+	places := []int{0, 1<<31 - 4, 1<<31 + 4, 1<<32 - 4, 1<<32 + 4, n - 8} // 8 bytes each, across both wraps
 	for i, at := range places {
 		if err := pgas.CopyIn(src.Slice(at+1, at+9), bytesOf(i)); err != nil {
 			return err
@@ -145,13 +145,13 @@ func huge(ctx context.Context, _ []string) error {
 	if _, err := pgas.WaitSignal(ctx, sig.At(0), pgas.Eq(9)); err != nil {
 		return err
 	}
-	for i, at := range places[1:] {
+	for i, at := range places {
 		got := make([]byte, 8)
 		if err := pgas.CopyOut(got, dst.Slice(at+5, at+13)); err != nil {
 			return err
 		}
-		if string(got) != string(bytesOf(i+1)) {
-			return fmt.Errorf("at %#x: %v, want %v", at, got, bytesOf(i+1))
+		if string(got) != string(bytesOf(i)) {
+			return fmt.Errorf("at %#x: %v, want %v", at, got, bytesOf(i))
 		}
 	}
 	var after [1]byte

@@ -31,8 +31,10 @@ struct pgas_cuda* pgas_cuda_open(const char* name, int* found, char* err, size_t
         return NULL;
     }
     int ok = 1;
-#define FIND_REQ(name, symbol, params, args) ok = ok && find_symbol(lib, #symbol, (void**)&d->api.name, 1, err, err_len);
-#define FIND_OPT(name, symbol, params, args) ok = ok && find_symbol(lib, #symbol, (void**)&d->api.name, 0, err, err_len);
+#define FIND_REQ(name, symbol, params, args) \
+    ok = ok && find_symbol(lib, #symbol, (void**)&d->api.name, 1, err, err_len);
+#define FIND_OPT(name, symbol, params, args) \
+    ok = ok && find_symbol(lib, #symbol, (void**)&d->api.name, 0, err, err_len);
     PGAS_CUDA_CALLS(FIND_REQ, FIND_OPT)
 #undef FIND_REQ
 #undef FIND_OPT

@@ -25,11 +25,11 @@ CUresult pgas_cuda_set_current(struct pgas_cuda* d, CUcontext ctx);
 enum { PGAS_CUDA_ABSENT = -1 };
 
 #define PGAS_CUDA_WITH(...) (struct pgas_cuda * d __VA_OPT__(, ) __VA_ARGS__)
-#define PGAS_CUDA_TRAMPOLINE(name, symbol, params, args)                                                               \
-    static inline CUresult pgas_##name PGAS_CUDA_WITH params {                                                         \
-        if (!d->api.name) return PGAS_CUDA_ABSENT;                                                                     \
-        CUresult r = pgas_cuda_enter(d);                                                                               \
-        return r ? r : d->api.name args;                                                                               \
+#define PGAS_CUDA_TRAMPOLINE(name, symbol, params, args)       \
+    static inline CUresult pgas_##name PGAS_CUDA_WITH params { \
+        if (!d->api.name) return PGAS_CUDA_ABSENT;             \
+        CUresult r = pgas_cuda_enter(d);                       \
+        return r ? r : d->api.name args;                       \
     }
 PGAS_CUDA_CALLS(PGAS_CUDA_TRAMPOLINE, PGAS_CUDA_TRAMPOLINE)
 

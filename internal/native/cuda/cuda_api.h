@@ -211,13 +211,13 @@ enum {
     REQ(cuDeviceGetUuid, cuDeviceGetUuid_v2, (CUuuid * uuid, CUdevice dev), (uuid, dev))                               \
     REQ(cuDeviceGetPCIBusId, cuDeviceGetPCIBusId, (char* id, int len, CUdevice dev), (id, len, dev))                   \
     REQ(cuDeviceGetAttribute, cuDeviceGetAttribute, (int* value, int attr, CUdevice dev), (value, attr, dev))          \
-    REQ(cuDeviceTotalMem, cuDeviceTotalMem_v2, (size_t * bytes, CUdevice dev), (bytes, dev))                           \
+    REQ(cuDeviceTotalMem, cuDeviceTotalMem_v2, (size_t* bytes, CUdevice dev), (bytes, dev))                            \
     REQ(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain, (CUcontext * ctx, CUdevice dev), (ctx, dev))               \
     REQ(cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2, (CUdevice dev), (dev))                                \
     REQ(cuCtxSetCurrent, cuCtxSetCurrent, (CUcontext ctx), (ctx))                                                      \
     REQ(cuCtxGetCurrent, cuCtxGetCurrent, (CUcontext * ctx), (ctx))                                                    \
-    REQ(cuCtxSynchronize, cuCtxSynchronize, (), ())                                                                \
-    REQ(cuMemGetInfo, cuMemGetInfo_v2, (size_t * avail, size_t* total), (avail, total))                                \
+    REQ(cuCtxSynchronize, cuCtxSynchronize, (), ())                                                                    \
+    REQ(cuMemGetInfo, cuMemGetInfo_v2, (size_t* avail, size_t* total), (avail, total))                                 \
     REQ(cuMemAlloc, cuMemAlloc_v2, (CUdeviceptr * ptr, size_t bytes), (ptr, bytes))                                    \
     REQ(cuMemFree, cuMemFree_v2, (CUdeviceptr ptr), (ptr))                                                             \
     REQ(cuMemHostAlloc, cuMemHostAlloc, (void** ptr, size_t bytes, unsigned flags), (ptr, bytes, flags))               \
@@ -254,14 +254,15 @@ enum {
     REQ(cuMemSetAccess, cuMemSetAccess, (CUdeviceptr ptr, size_t bytes, const CUmemAccessDesc* desc, size_t count),    \
         (ptr, bytes, desc, count))                                                                                     \
     REQ(cuMemGetAllocationGranularity, cuMemGetAllocationGranularity,                                                  \
-        (size_t * bytes, const CUmemAllocationProp* prop, int option), (bytes, prop, option))                          \
+        (size_t* bytes, const CUmemAllocationProp* prop, int option), (bytes, prop, option))                           \
     REQ(cuMemExportToShareableHandle, cuMemExportToShareableHandle,                                                    \
         (void* out, CUmemGenericAllocationHandle handle, int type, unsigned long long flags),                          \
         (out, handle, type, flags))                                                                                    \
     REQ(cuMemImportFromShareableHandle, cuMemImportFromShareableHandle,                                                \
         (CUmemGenericAllocationHandle * handle, void* os_handle, int type), (handle, os_handle, type))                 \
     OPT(cuMemGetHandleForAddressRange, cuMemGetHandleForAddressRange,                                                  \
-        (void* out, CUdeviceptr ptr, size_t bytes, int type, unsigned long long flags), (out, ptr, bytes, type, flags)) \
+        (void* out, CUdeviceptr ptr, size_t bytes, int type, unsigned long long flags),                                \
+        (out, ptr, bytes, type, flags))                                                                                \
     REQ(cuPointerGetAttribute, cuPointerGetAttribute, (void* data, int attr, CUdeviceptr ptr), (data, attr, ptr))      \
     REQ(cuPointerSetAttribute, cuPointerSetAttribute, (const void* data, int attr, CUdeviceptr ptr),                   \
         (data, attr, ptr))                                                                                             \

@@ -28,9 +28,9 @@ struct pgas_gdr* pgas_gdr_load(const char* name, int* found, char* err, size_t e
         return NULL;
     }
     int ok = 1;
-#define FIND_REQ(ret, name, symbol, params, args)                                                                      \
+#define FIND_REQ(ret, name, symbol, params, args) \
     ok = ok && find_symbol(lib, #symbol, (void**)&d->api.name, 1, err, err_len);
-#define FIND_OPT(ret, name, symbol, params, args)                                                                      \
+#define FIND_OPT(ret, name, symbol, params, args) \
     ok = ok && find_symbol(lib, #symbol, (void**)&d->api.name, 0, err, err_len);
     PGAS_GDR_CALLS(FIND_REQ, FIND_OPT)
 #undef FIND_REQ

@@ -35,23 +35,23 @@ typedef struct gdr_info_v2 {
 enum { GDR_PIN_FLAG_DEFAULT = 0, GDR_PIN_FLAG_FORCE_PCIE = 1 };
 
 // Every call: X(result, field, symbol, parameters, arguments). OPT: GDRCopy 2.5 and newer.
-#define PGAS_GDR_CALLS(REQ, OPT)                                                                                       \
-    REQ(gdr_t, open, gdr_open, (), ())                                                                             \
-    REQ(int, close, gdr_close, (gdr_t g), (g))                                                                         \
-    REQ(int, pin_buffer, gdr_pin_buffer,                                                                               \
-        (gdr_t g, unsigned long addr, size_t size, uint64_t p2p_token, uint32_t va_space, gdr_mh_t* handle),           \
-        (g, addr, size, p2p_token, va_space, handle))                                                                  \
-    OPT(int, pin_buffer_v2, gdr_pin_buffer_v2,                                                                         \
-        (gdr_t g, unsigned long addr, size_t size, uint32_t flags, gdr_mh_t* handle), (g, addr, size, flags, handle))  \
-    REQ(int, unpin_buffer, gdr_unpin_buffer, (gdr_t g, gdr_mh_t handle), (g, handle))                                  \
-    REQ(int, map, gdr_map, (gdr_t g, gdr_mh_t handle, void** va, size_t size), (g, handle, va, size))                  \
-    REQ(int, unmap, gdr_unmap, (gdr_t g, gdr_mh_t handle, void* va, size_t size), (g, handle, va, size))               \
-    REQ(int, get_info_v2, gdr_get_info_v2, (gdr_t g, gdr_mh_t handle, gdr_info_v2_t* info), (g, handle, info))         \
-    REQ(int, copy_to_mapping, gdr_copy_to_mapping, (gdr_mh_t handle, void* map_d, const void* h, size_t size),         \
-        (handle, map_d, h, size))                                                                                      \
-    REQ(int, copy_from_mapping, gdr_copy_from_mapping, (gdr_mh_t handle, void* h, const void* map_d, size_t size),     \
-        (handle, h, map_d, size))                                                                                      \
-    REQ(void, runtime_get_version, gdr_runtime_get_version, (int* major, int* minor), (major, minor))                  \
+#define PGAS_GDR_CALLS(REQ, OPT)                                                                                      \
+    REQ(gdr_t, open, gdr_open, (), ())                                                                                \
+    REQ(int, close, gdr_close, (gdr_t g), (g))                                                                        \
+    REQ(int, pin_buffer, gdr_pin_buffer,                                                                              \
+        (gdr_t g, unsigned long addr, size_t size, uint64_t p2p_token, uint32_t va_space, gdr_mh_t* handle),          \
+        (g, addr, size, p2p_token, va_space, handle))                                                                 \
+    OPT(int, pin_buffer_v2, gdr_pin_buffer_v2,                                                                        \
+        (gdr_t g, unsigned long addr, size_t size, uint32_t flags, gdr_mh_t* handle), (g, addr, size, flags, handle)) \
+    REQ(int, unpin_buffer, gdr_unpin_buffer, (gdr_t g, gdr_mh_t handle), (g, handle))                                 \
+    REQ(int, map, gdr_map, (gdr_t g, gdr_mh_t handle, void** va, size_t size), (g, handle, va, size))                 \
+    REQ(int, unmap, gdr_unmap, (gdr_t g, gdr_mh_t handle, void* va, size_t size), (g, handle, va, size))              \
+    REQ(int, get_info_v2, gdr_get_info_v2, (gdr_t g, gdr_mh_t handle, gdr_info_v2_t * info), (g, handle, info))       \
+    REQ(int, copy_to_mapping, gdr_copy_to_mapping, (gdr_mh_t handle, void* map_d, const void* h, size_t size),        \
+        (handle, map_d, h, size))                                                                                     \
+    REQ(int, copy_from_mapping, gdr_copy_from_mapping, (gdr_mh_t handle, void* h, const void* map_d, size_t size),    \
+        (handle, h, map_d, size))                                                                                     \
+    REQ(void, runtime_get_version, gdr_runtime_get_version, (int* major, int* minor), (major, minor))                 \
     REQ(int, driver_get_version, gdr_driver_get_version, (gdr_t g, int* major, int* minor), (g, major, minor))
 
 #define PGAS_GDR_FIELD(ret, name, symbol, params, args) ret(*name) params;

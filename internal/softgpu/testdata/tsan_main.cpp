@@ -5,13 +5,13 @@
 
 #include "softgpu.h"
 
-#define CHECK(call)                                               \
-    do {                                                          \
-        int code = call;                                          \
-        if (code) {                                               \
-            fprintf(stderr, "%s: CUDA error %d\n", #call, code);  \
-            exit(2);                                              \
-        }                                                         \
+#define CHECK(call)                                              \
+    do {                                                         \
+        int code = call;                                         \
+        if (code) {                                              \
+            fprintf(stderr, "%s: CUDA error %d\n", #call, code); \
+            exit(2);                                             \
+        }                                                        \
     } while (0)
 
 namespace {
@@ -25,12 +25,12 @@ void record(void*, uint64_t offset, uint64_t value) {
     recorded[1] = value;
 }
 
-#define EXPECT(condition)                            \
-    do {                                             \
-        if (!(condition)) {                          \
+#define EXPECT(condition)                                \
+    do {                                                 \
+        if (!(condition)) {                              \
             fprintf(stderr, "not so: %s\n", #condition); \
-            return 3;                                \
-        }                                            \
+            return 3;                                    \
+        }                                                \
     } while (0)
 
 int check_bell() {

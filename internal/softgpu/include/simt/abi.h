@@ -23,14 +23,14 @@ extern __thread int32_t simt_trace_budget __attribute__((tls_model("initial-exec
 
 // Warp operations: every lane of mask calls with the same op and mask, and gets its own result.
 enum simt_warp_op {
-    SIMT_SYNC,      // __syncwarp: also orders memory
-    SIMT_SHFL,      // value of lane aux
-    SIMT_SHFL_UP,   // of lane - aux
-    SIMT_SHFL_DOWN, // of lane + aux
-    SIMT_SHFL_XOR,  // of lane ^ aux
-    SIMT_BALLOT,    // mask of lanes with value != 0
-    SIMT_MATCH_ANY, // mask of lanes with the same value
-    SIMT_MATCH_ALL, // mask if all values are equal, else 0
+    SIMT_SYNC,       // __syncwarp: also orders memory
+    SIMT_SHFL,       // value of lane aux
+    SIMT_SHFL_UP,    // of lane - aux
+    SIMT_SHFL_DOWN,  // of lane + aux
+    SIMT_SHFL_XOR,   // of lane ^ aux
+    SIMT_BALLOT,     // mask of lanes with value != 0
+    SIMT_MATCH_ANY,  // mask of lanes with the same value
+    SIMT_MATCH_ALL,  // mask if all values are equal, else 0
     SIMT_ADD,
     SIMT_MIN,
     SIMT_MAX,

@@ -34,31 +34,29 @@ inline T compare_and_swap(T* p, T compare, T v) {
 }  // namespace simt
 
 // One operation in its three scopes. A block scope needs no bell: its lanes share a thread.
-#define SIMT_ATOMIC(name, type, expression)     \
-    inline type name##_block(type* p, type v) { \
-        return expression;                      \
-    }                                           \
-    inline type name(type* p, type v) {         \
-        type old = expression;                  \
-        simt_notify();                          \
-        return old;                             \
-    }                                           \
+#define SIMT_ATOMIC(name, type, expression)                          \
+    inline type name##_block(type* p, type v) { return expression; } \
+    inline type name(type* p, type v) {                              \
+        type old = expression;                                       \
+        simt_notify();                                               \
+        return old;                                                  \
+    }                                                                \
     inline type name##_system(type* p, type v) { return name(p, v); }
 
-#define SIMT_ATOMIC_INTEGER(type)                                                                              \
-    SIMT_ATOMIC(atomicAdd, type, __atomic_fetch_add(p, v, __ATOMIC_RELAXED))                                   \
-    SIMT_ATOMIC(atomicExch, type, __atomic_exchange_n(p, v, __ATOMIC_RELAXED))                                 \
-    SIMT_ATOMIC(atomicAnd, type, __atomic_fetch_and(p, v, __ATOMIC_RELAXED))                                   \
-    SIMT_ATOMIC(atomicOr, type, __atomic_fetch_or(p, v, __ATOMIC_RELAXED))                                     \
-    SIMT_ATOMIC(atomicXor, type, __atomic_fetch_xor(p, v, __ATOMIC_RELAXED))                                   \
-    SIMT_ATOMIC(atomicMax, type, simt::update(p, [v](type old) { return old > v ? old : v; }))                 \
-    SIMT_ATOMIC(atomicMin, type, simt::update(p, [v](type old) { return old < v ? old : v; }))                 \
+#define SIMT_ATOMIC_INTEGER(type)                                                                                \
+    SIMT_ATOMIC(atomicAdd, type, __atomic_fetch_add(p, v, __ATOMIC_RELAXED))                                     \
+    SIMT_ATOMIC(atomicExch, type, __atomic_exchange_n(p, v, __ATOMIC_RELAXED))                                   \
+    SIMT_ATOMIC(atomicAnd, type, __atomic_fetch_and(p, v, __ATOMIC_RELAXED))                                     \
+    SIMT_ATOMIC(atomicOr, type, __atomic_fetch_or(p, v, __ATOMIC_RELAXED))                                       \
+    SIMT_ATOMIC(atomicXor, type, __atomic_fetch_xor(p, v, __ATOMIC_RELAXED))                                     \
+    SIMT_ATOMIC(atomicMax, type, simt::update(p, [v](type old) { return old > v ? old : v; }))                   \
+    SIMT_ATOMIC(atomicMin, type, simt::update(p, [v](type old) { return old < v ? old : v; }))                   \
     inline type atomicCAS_block(type* p, type compare, type v) { return simt::compare_and_swap(p, compare, v); } \
-    inline type atomicCAS(type* p, type compare, type v) {                                                     \
-        type old = simt::compare_and_swap(p, compare, v);                                                      \
-        simt_notify();                                                                                         \
-        return old;                                                                                            \
-    }                                                                                                          \
+    inline type atomicCAS(type* p, type compare, type v) {                                                       \
+        type old = simt::compare_and_swap(p, compare, v);                                                        \
+        simt_notify();                                                                                           \
+        return old;                                                                                              \
+    }                                                                                                            \
     inline type atomicCAS_system(type* p, type compare, type v) { return atomicCAS(p, compare, v); }
 
 SIMT_ATOMIC_INTEGER(int)

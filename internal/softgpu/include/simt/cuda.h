@@ -44,16 +44,19 @@
 #define gridDim (simt_self.grid_dim)
 #define warpSize 32
 
+// Each builds on those before it.
+// clang-format off
 #include "types.h"
 #include "kernel.h"
 #include "warp.h"
 #include "atomics.h"
 #include "intrinsics.h"
+// clang-format on
 
 // A failed assertion ends the launch, not the process.
 extern "C" __attribute__((weak, visibility("hidden"), noreturn)) void __assert_fail(const char* text, const char* file,
-                                                                                   unsigned line,
-                                                                                   const char* function) noexcept {
+                                                                                    unsigned line,
+                                                                                    const char* function) noexcept {
     simt_assert_fail(text, file, line, function);
 }
 

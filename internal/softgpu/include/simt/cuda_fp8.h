@@ -58,8 +58,7 @@ inline unsigned short e4m3_to_half(unsigned char code) {
 inline __nv_fp8_storage_t __nv_cvt_float_to_fp8(float v, __nv_saturation_t saturate, __nv_fp8_interpretation_t) {
     return simt::float_to_e4m3(v, saturate == __NV_SATFINITE);
 }
-inline __nv_fp8x2_storage_t __nv_cvt_float2_to_fp8x2(float2 v, __nv_saturation_t saturate,
-                                                     __nv_fp8_interpretation_t) {
+inline __nv_fp8x2_storage_t __nv_cvt_float2_to_fp8x2(float2 v, __nv_saturation_t saturate, __nv_fp8_interpretation_t) {
     bool s = saturate == __NV_SATFINITE;
     return static_cast<__nv_fp8x2_storage_t>(simt::float_to_e4m3(v.y, s) << 8 | simt::float_to_e4m3(v.x, s));
 }

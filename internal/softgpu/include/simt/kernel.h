@@ -2,9 +2,9 @@
 #ifndef PGAS_SIMT_KERNEL_H
 #define PGAS_SIMT_KERNEL_H
 
-// __launch_bounds__(n) must leave n where the loader finds it, with nothing but an attribute to say it in. So it asks for
-// n bytes of patch area before the function's entry: they are never executed, and the compiler lists their start in a
-// section of its own.
+// __launch_bounds__(n) must leave n where the loader finds it, with nothing but an attribute to say it in. So it asks
+// for n bytes of patch area before the function's entry: they are never executed, and the compiler lists their start in
+// a section of its own.
 #if defined(__x86_64__)
 // sizeof, because g++ wants a constant that is already folded.
 #define SIMT_BOUND_(a, ...) sizeof(char[a])
@@ -58,13 +58,13 @@ struct kernel_traits<void (*)(A...)> {
 }  // namespace simt
 
 // After the definition of extern "C" __global__ void name(...).
-#define SIMT_KERNEL(name)                                                                                        \
-    extern "C" {                                                                                                 \
-    extern __attribute__((visibility("default"))) const simt_kernel simt_kernel_##name;                    \
-    const simt_kernel simt_kernel_##name = {                                                                     \
-        #name, &simt::kernel_traits<decltype(&name)>::entry<&name>, simt::kernel_traits<decltype(&name)>::count, \
-        simt::kernel_traits<decltype(&name)>::bytes,                                                             \
-        [] { return simt::launch_bounds(reinterpret_cast<const void*>(&name)); }};                               \
+#define SIMT_KERNEL(name)                                                                                              \
+    extern "C" {                                                                                                       \
+    extern __attribute__((visibility("default"))) const simt_kernel simt_kernel_##name;                                \
+    const simt_kernel simt_kernel_##name = {#name, &simt::kernel_traits<decltype(&name)>::entry<&name>,                \
+                                            simt::kernel_traits<decltype(&name)>::count,                               \
+                                            simt::kernel_traits<decltype(&name)>::bytes,                               \
+                                            [] { return simt::launch_bounds(reinterpret_cast<const void*>(&name)); }}; \
     }
 #define PGAS_KERNEL(name) SIMT_KERNEL(name)
 

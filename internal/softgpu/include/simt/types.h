@@ -12,18 +12,12 @@ struct dim3 {
     constexpr operator simt_dim3() const { return {x, y, z}; }
 };
 
-#define SIMT_VECTOR(name, type)                                                                                        \
-    struct name##1 {                                                                                                   \
-        type x;                                                                                                        \
-    };                                                                                                                 \
-    struct alignas(2 * sizeof(type)) name##2 {                                                                         \
-        type x, y;                                                                                                     \
-    };                                                                                                                 \
-    struct alignas(sizeof(type) * 4 < 16 ? sizeof(type) * 4 : 16) name##4 {                                            \
-        type x, y, z, w;                                                                                               \
-    };                                                                                                                 \
-    inline name##1 make_##name##1(type x) { return {x}; }                                                              \
-    inline name##2 make_##name##2(type x, type y) { return {x, y}; }                                                   \
+#define SIMT_VECTOR(name, type)                                                                 \
+    struct name##1 { type x; };                                                                 \
+    struct alignas(2 * sizeof(type)) name##2 { type x, y; };                                    \
+    struct alignas(sizeof(type) * 4 < 16 ? sizeof(type) * 4 : 16) name##4 { type x, y, z, w; }; \
+    inline name##1 make_##name##1(type x) { return {x}; }                                       \
+    inline name##2 make_##name##2(type x, type y) { return {x, y}; }                            \
     inline name##4 make_##name##4(type x, type y, type z, type w) { return {x, y, z, w}; }
 
 SIMT_VECTOR(char, signed char)

@@ -29,9 +29,9 @@ __forceinline__ int __syncthreads_and(int p) { return simt_block(SIMT_BLOCK_AND,
 __forceinline__ int __syncthreads_or(int p) { return simt_block(SIMT_BLOCK_OR, p); }
 __forceinline__ unsigned __activemask() { return simt_activemask(); }
 
-#define SIMT_SHUFFLE(name, op, aux_type)                                                          \
-    template <class T>                                                                            \
-    __forceinline__ T name(unsigned mask, T v, aux_type aux, int width = 32) {                    \
+#define SIMT_SHUFFLE(name, op, aux_type)                                                                  \
+    template <class T>                                                                                    \
+    __forceinline__ T name(unsigned mask, T v, aux_type aux, int width = 32) {                            \
         return simt::from_bits<T>(simt_warp(op, mask, simt::to_bits(v), uint32_t(aux), uint32_t(width))); \
     }
 SIMT_SHUFFLE(__shfl_sync, SIMT_SHFL, int)
@@ -57,10 +57,8 @@ __forceinline__ unsigned __match_all_sync(unsigned mask, T v, int* all) {
     return m;
 }
 
-#define SIMT_REDUCE(name, op, type, wide)                              \
-    __forceinline__ type name(unsigned mask, type v) {                 \
-        return type(simt_warp(op, mask, uint64_t(wide(v)), 0, 32));    \
-    }
+#define SIMT_REDUCE(name, op, type, wide) \
+    __forceinline__ type name(unsigned mask, type v) { return type(simt_warp(op, mask, uint64_t(wide(v)), 0, 32)); }
 SIMT_REDUCE(__reduce_add_sync, SIMT_ADD, unsigned, uint64_t)
 SIMT_REDUCE(__reduce_min_sync, SIMT_MIN, unsigned, uint64_t)
 SIMT_REDUCE(__reduce_max_sync, SIMT_MAX, unsigned, uint64_t)
