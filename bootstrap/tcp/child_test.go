@@ -25,7 +25,7 @@ import (
 // The test binary is its own child program: with childMarker set it is one PE that does as its orders say.
 const childMarker = "PGAS_TEST_CHILD"
 
-// childMain joins the job and follows orders: "wait" enters a barrier, "held" waits for a byte on stdin in front of it, "watch" waits for Watch, "abort" aborts and exits at once, "exit" exits without Close.
+// childMain joins the job and follows orders: "wait" enters a barrier, "watch" waits for Watch. Three wait for a byte on stdin first: "held" then enters the barrier, "abort" aborts and exits at once, "exit" exits without Close.
 func childMain() int {
 	rank, _ := strconv.Atoi(os.Getenv("PGAS_TEST_RANK"))
 	size, _ := strconv.Atoi(os.Getenv("PGAS_TEST_SIZE"))
@@ -48,13 +48,15 @@ func childMain() int {
 		return 1
 	}
 	fmt.Println("joined")
-	switch os.Getenv(childMarker) {
-	case "wait":
-		err = x.Barrier(context.Background())
-	case "held":
-		if _, err = os.Stdin.Read(make([]byte, 1)); err != nil {
-			break
+	order := os.Getenv(childMarker)
+	if order == "held" || order == "abort" || order == "exit" {
+		if _, err := os.Stdin.Read(make([]byte, 1)); err != nil {
+			fmt.Println("failed:", err)
+			return 1
 		}
+	}
+	switch order {
+	case "wait", "held":
 		err = x.Barrier(context.Background())
 	case "locate":
 		err = childLocate(x)
@@ -206,7 +208,19 @@ func children(t *testing.T, root string, step time.Duration, orders ...string) [
 	for rank, c := range all {
 		require.Equal(t, "joined", c.line(), "PE %d", rank)
 	}
+	for rank, order := range orders {
+		if order == "abort" || order == "exit" {
+			all[rank].goOn(t)
+		}
+	}
 	return all
+}
+
+// goOn lets a child that waits for it do what it was ordered to.
+func (c *child) goOn(t *testing.T) {
+	t.Helper()
+	_, err := c.in.Write([]byte{'\n'})
+	require.NoError(t, err)
 }
 
 func (c *child) line() string {
@@ -298,7 +312,6 @@ func startStopped(t *testing.T, root string, step time.Duration, stopped int) []
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", all[stopped].cmd.Process.Pid))
 		return err == nil && strings.Contains(string(stat), ") T ")
 	}, 10*time.Second, 2*time.Millisecond)
-	_, err := all[stopped].in.Write([]byte{'\n'})
-	require.NoError(t, err)
+	all[stopped].goOn(t)
 	return all
 }
