@@ -50,3 +50,9 @@ unsigned long long stale_pgas_layout_hash = 1;
 
 extern "C" __global__ void plain(uint64_t* out) { *out = 42; }
 SIMT_KERNEL(plain)
+
+// Waits for a signal that never comes, without a deadline: only the end of the job ends it.
+extern "C" __global__ void wait_without_deadline(pgas::world w, uint64_t* flag) {
+    (void)pgas::wait_until(w.context(0).with_timeout_ns(0), flag, pgas::ge(1));
+}
+PGAS_KERNEL(wait_without_deadline)

@@ -124,27 +124,28 @@ PGAS_DEVICE bool my_turn(const wire::queue* q, uint64_t base) {
 
 // Waits until all earlier posters have published. The deadline is never shorter than the job's: a poster with little
 // time left must not fail the queue of all others only because the one before it lost its processor for a moment.
-PGAS_COLD status await_turn(context c, wire::queue* q, uint64_t base, uint64_t* waited_ns) {
+PGAS_COLD status await_turn(context c, wire::queue* q, uint32_t pe, wire::op op, uint64_t base) {
     uint64_t limit = c.w->timeout_ns;
     if (c.timeout_ns == 0 || c.timeout_ns > limit) limit = c.timeout_ns;
-    return wait(
+    uint64_t waited = 0;
+    status s = wait(
         c.w, limit,
         [&]() -> poll_result {
             if (my_turn(q, base)) return done(status::ok);
             uint32_t failed = mm::ld_relaxed<mm::scope::gpu>(&q->error);
             return failed != 0 ? done(static_cast<status>(failed)) : pending();
         },
-        waited_ns);
+        &waited);
+    // The poster before us is gone. Nobody behind us can be served either: fail the queue for all of them.
+    return s == status::ok ? s : fail_queue(c, q, pe, op, s, base, waited);
 }
 
 // Publishes the n BBs at base, in turn, and rings. All their WQEs must have been written by the caller, or by threads
 // that have since synchronised with it.
 PGAS_DEVICE status submit(context c, wire::queue* q, uint32_t pe, wire::op op, uint64_t base, uint32_t n) {
     if (!my_turn(q, base)) {
-        uint64_t waited = 0;
-        status s = await_turn(c, q, base, &waited);
-        // The poster before us is gone. Nobody behind us can be served either: fail the queue for all of them.
-        if (s != status::ok) return fail_queue(c, q, pe, op, s, base, waited);
+        status s = await_turn(c, q, pe, op, base);
+        if (s != status::ok) return s;
     }
     uint64_t end = base + n;
     bool later_poster = mm::ld_relaxed<mm::scope::gpu>(&q->reserved) > end;
