@@ -27,7 +27,11 @@ func (in *inputs) build(ctx context.Context, s Spec, tools toolchain, dir, out s
 	if err := tools.compile(ctx, s, in, work); err != nil {
 		return err
 	}
-	return os.Rename(filepath.Join(work, tools.module()), out)
+	made := filepath.Join(work, tools.module())
+	if err := seal(made, out); err != nil {
+		return fmt.Errorf("build %s: %w", s.File, err)
+	}
+	return os.Rename(made, out)
 }
 
 // source is the place of the .cu file in the build folder.

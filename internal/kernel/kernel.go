@@ -85,7 +85,7 @@ func Build(ctx context.Context, s Spec) (string, error) {
 		return "", fmt.Errorf("build %s: %w", s.File, err)
 	}
 	out := filepath.Join(dir, tools.module())
-	if _, err := os.Stat(out); err == nil {
+	if intact(out) {
 		return out, nil
 	}
 	unlock, err := lockFolder(ctx, dir)
@@ -94,7 +94,7 @@ func Build(ctx context.Context, s Spec) (string, error) {
 	}
 	return out, within(ctx, func() error {
 		defer unlock()
-		if _, err := os.Stat(out); err == nil {
+		if intact(out) {
 			return nil
 		}
 		return in.build(ctx, s, tools, dir, out)
@@ -144,7 +144,7 @@ func (s Spec) cacheFolder(hash string) (string, error) {
 	if root == "" {
 		base, err := os.UserCacheDir()
 		if err != nil {
-			return "", fmt.Errorf("no cache folder: %w [set XDG_CACHE_HOME]", err)
+			return "", fmt.Errorf("no cache folder: %w [set PGAS_CACHE_DIR]", err)
 		}
 		root = filepath.Join(base, "pgas")
 	}
@@ -154,7 +154,10 @@ func (s Spec) cacheFolder(hash string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return dir, os.MkdirAll(dir, 0o755)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", fmt.Errorf("cache folder: %w [set PGAS_CACHE_DIR to a folder that this user may write to]", err)
+	}
+	return dir, nil
 }
 
 // lockFolder locks a folder itself, so no lock file is left behind. The lock ends with the process, however that ends.

@@ -42,7 +42,34 @@ func TestBuildIsCachedByContent(t *testing.T) {
 	require.NotEqual(t, first, third)
 	left, err := os.ReadDir(filepath.Dir(third))
 	require.NoError(t, err)
-	require.Len(t, left, 1, "only the module is left in its folder")
+	require.Len(t, left, 2, "only the module and its seal are left in its folder")
+}
+
+// A module that was cut short, emptied or changed is built again, not loaded.
+func TestBuildRepairsItsCache(t *testing.T) {
+	s := spec(t, emptyKernel)
+	out, err := kernel.Build(t.Context(), s)
+	require.NoError(t, err)
+	good, err := os.ReadFile(out)
+	require.NoError(t, err)
+	flipped := append([]byte(nil), good...)
+	flipped[len(flipped)/2] ^= 1
+	for _, bad := range [][]byte{nil, good[:1000], good[:len(good)-1], flipped} {
+		require.NoError(t, os.WriteFile(out, bad, 0o755))
+		again, err := kernel.Build(t.Context(), s)
+		require.NoError(t, err)
+		require.Equal(t, out, again)
+		now, err := os.ReadFile(out)
+		require.NoError(t, err)
+		require.Equal(t, len(good), len(now))
+	}
+}
+
+func TestCacheFolderThatCannotBeNamesItsVariable(t *testing.T) {
+	s := spec(t, emptyKernel)
+	s.CacheDir = filepath.Join(os.DevNull, "x")
+	_, err := kernel.Build(t.Context(), s)
+	require.ErrorContains(t, err, "set PGAS_CACHE_DIR")
 }
 
 func TestBuildSeesHeadersOfEveryTree(t *testing.T) {
