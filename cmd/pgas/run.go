@@ -35,7 +35,7 @@ func runCommand() *cobra.Command {
 The PEs' lines are printed whole, with the PE in front. If one PE fails, the
 others get SIGTERM, and SIGKILL after the grace period; the last line printed is
 the cause, and the exit code is that of the PE that failed first (128 + signal
-if it was killed). SIGINT and SIGTERM are passed on; the second one kills.
+if it was killed). SIGINT, SIGTERM, SIGHUP and SIGQUIT are passed on; the second one kills.
 Standard input of the PEs is empty.
 
 Exit codes of its own: 2 wrong usage, 124 timeout, 126 and 127 program cannot be
@@ -88,7 +88,7 @@ func (f *runFlags) run(ctx context.Context, args []string) error {
 		return errors.New(strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
 	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	defer signal.Stop(signals)
 	err := launch.Run(ctx, launch.Options{N: f.n, Command: args, Env: env, Root: f.root, Tag: f.tag || f.n > 1 && !f.noTag,
 		Timeout: f.timeout, Grace: f.grace, Stdout: os.Stdout, Stderr: os.Stderr, Signals: signals})
