@@ -3,10 +3,12 @@ package pgas
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/pgas-go/pgas/internal/softhca"
+	"github.com/pgas-go/pgas/internal/wire"
 )
 
 // ringOnce moves data and signals between all neighbours and checks what came.
@@ -105,6 +107,27 @@ func TestInitFailsAtEachCommand(t *testing.T) {
 			requireNothingLeft(t, spec)
 		}
 	}
+}
+
+// A fetch that gave up waiting keeps its landing slot only until the NIC is done with it.
+func TestFetchesThatTimedOutLeaveTheQueueUsable(t *testing.T) {
+	runPEs(t, 1, []string{"PGAS_PATH=ibgda", "PGAS_SOFT_HCA=mode=thread,delay_us=3000", "PGAS_CONTEXTS=1"}, func(ctx context.Context, w *World) error {
+		a, err := Alloc[uint64](w, 1)
+		require.NoError(t, err)
+		late := 0
+		for range 2 * wire.SinkSlots {
+			brief, cancel := context.WithTimeout(ctx, time.Millisecond)
+			if _, err := FetchAdd(brief, a, 1, 0); err != nil {
+				require.ErrorIs(t, err, ErrTimeout)
+				late++
+			}
+			cancel()
+		}
+		require.Greater(t, late, int(wire.SinkSlots), "the delay makes them late")
+		require.NoError(t, w.Quiet(ctx, 0))
+		_, err = FetchAdd(ctx, a, 1, 0)
+		return err
+	})
 }
 
 func TestCompletionErrors(t *testing.T) {

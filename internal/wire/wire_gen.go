@@ -9,7 +9,7 @@ import (
 )
 
 // LayoutHash is FNV-1a of the table's canonical text. The C++ header has the same value.
-const LayoutHash uint64 = 0xe2bc8f9c4ee63f51
+const LayoutHash uint64 = 0xd8bb831ab2b56759
 
 // Be32 holds a big-endian value: its bytes in memory are in network order.
 type Be32 uint32
@@ -185,28 +185,30 @@ type Peer struct {
 type Queue struct {
 	_ structs.HostLayout
 
-	Sq        uint64 // send queue ring
-	Cqe       uint64 // the one CQE of the collapsed completion queue
-	Dbr       uint64 // doorbell record; the send counter is its second word
-	Db        uint64 // doorbell register as the poster must address it
-	Qpn       uint32 // queue pair number
-	Depth     uint32 // BBs in the ring, a power of two
-	Sink      uint64 // iova of sink_slots 8-byte slots: slot 0 takes old values nobody wants, the others serve fetches
-	SinkMap   uint64 // address of the sink slots
-	SinkLkey  Be32   // local key of the sink
-	MaxMsg    uint32 // bytes per WQE, a power of two; longer transfers are split
-	Reserved  uint64 // BBs given out to posters
-	_         [7]uint64
-	Ready     uint64 // BBs written and published, in order
-	Rung      uint64 // BBs covered by a doorbell
-	_         [6]uint64
-	Completed uint64 // BBs known to be complete
-	Reads     uint64 // end index of the last READ or fetching atomic
-	Fenced    uint64 // READs below this index are fenced off
-	Error     uint32 // a Status other than ok once the queue failed; never cleared
-	_         uint32
-	FetchBusy uint64 // bit i: sink slot i is taken by a fetch; bit 0 is never taken
-	_         [3]uint64
+	Sq           uint64 // send queue ring
+	Cqe          uint64 // the one CQE of the collapsed completion queue
+	Dbr          uint64 // doorbell record; the send counter is its second word
+	Db           uint64 // doorbell register as the poster must address it
+	Qpn          uint32 // queue pair number
+	Depth        uint32 // BBs in the ring, a power of two
+	Sink         uint64 // iova of sink_slots 8-byte slots: slot 0 takes old values nobody wants, the others serve fetches
+	SinkMap      uint64 // address of the sink slots
+	SinkLkey     Be32   // local key of the sink
+	MaxMsg       uint32 // bytes per WQE, a power of two; longer transfers are split
+	Reserved     uint64 // BBs given out to posters
+	_            [7]uint64
+	Ready        uint64 // BBs written and published, in order
+	Rung         uint64 // BBs covered by a doorbell
+	_            [6]uint64
+	Completed    uint64 // BBs known to be complete
+	Reads        uint64 // end index of the last READ or fetching atomic
+	Fenced       uint64 // READs below this index are fenced off
+	Error        uint32 // a Status other than ok once the queue failed; never cleared
+	_            uint32
+	FetchBusy    uint64 // bit i: sink slot i is taken by a fetch; bit 0 is never taken
+	FetchLost    uint64 // sink slots whose fetch gave up waiting: free once completed reaches fetch_lost_end
+	FetchLostEnd uint64 // index behind the last such fetch
+	_            uint64
 }
 
 // StatusRecord is the first error that a kernel saw; written once, in host-visible memory.
@@ -313,6 +315,8 @@ var (
 	_ [0]struct{} = [unsafe.Offsetof(Queue{}.Fenced) - 208]struct{}{}
 	_ [0]struct{} = [unsafe.Offsetof(Queue{}.Error) - 216]struct{}{}
 	_ [0]struct{} = [unsafe.Offsetof(Queue{}.FetchBusy) - 224]struct{}{}
+	_ [0]struct{} = [unsafe.Offsetof(Queue{}.FetchLost) - 232]struct{}{}
+	_ [0]struct{} = [unsafe.Offsetof(Queue{}.FetchLostEnd) - 240]struct{}{}
 	_ [0]struct{} = [unsafe.Sizeof(StatusRecord{}) - 128]struct{}{}
 	_ [0]struct{} = [unsafe.Offsetof(StatusRecord{}.State) - 0]struct{}{}
 	_ [0]struct{} = [unsafe.Offsetof(StatusRecord{}.Status) - 4]struct{}{}

@@ -130,6 +130,10 @@ PGAS_DEVICE uint32_t cas_system(uint32_t* p, uint32_t expected, uint32_t desired
 PGAS_DEVICE void raise_release(uint64_t* p, uint64_t v) {
     asm volatile("red.max.release.gpu.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
 }
+// Sets bits of *p. Release, GPU scope.
+PGAS_DEVICE void set_bits_release(uint64_t* p, uint64_t bits) {
+    asm volatile("red.or.release.gpu.b64 [%0], %1;" ::"l"(p), "l"(bits) : "memory");
+}
 // Clears bits of *p. Release, GPU scope.
 PGAS_DEVICE void clear_bits_release(uint64_t* p, uint64_t bits) {
     asm volatile("red.and.release.gpu.b64 [%0], %1;" ::"l"(p), "l"(~bits) : "memory");
@@ -267,6 +271,7 @@ PGAS_DEVICE void raise_release(uint64_t* p, uint64_t v) {
     while (old < v && !__atomic_compare_exchange_n(p, &old, v, true, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
     }
 }
+PGAS_DEVICE void set_bits_release(uint64_t* p, uint64_t bits) { __atomic_fetch_or(p, bits, __ATOMIC_RELEASE); }
 PGAS_DEVICE void clear_bits_release(uint64_t* p, uint64_t bits) { __atomic_fetch_and(p, ~bits, __ATOMIC_RELEASE); }
 PGAS_DEVICE void add_release_system(uint64_t* p, uint64_t v) { __atomic_fetch_add(p, v, __ATOMIC_RELEASE); }
 PGAS_DEVICE uint64_t fetch_add_system(uint64_t* p, uint64_t v) { return __atomic_fetch_add(p, v, __ATOMIC_RELAXED); }

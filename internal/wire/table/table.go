@@ -88,7 +88,9 @@ func Table() layout.Table {
 				{Name: "error", Type: "u32", Doc: "a Status other than ok once the queue failed; never cleared"},
 				{Name: "pad2", Type: "u32"},
 				{Name: "fetch_busy", Type: "u64", Doc: "bit i: sink slot i is taken by a fetch; bit 0 is never taken"},
-				{Name: "pad3", Type: "u64", Count: 3},
+				{Name: "fetch_lost", Type: "u64", Doc: "sink slots whose fetch gave up waiting: free once completed reaches fetch_lost_end"},
+				{Name: "fetch_lost_end", Type: "u64", Doc: "index behind the last such fetch"},
+				{Name: "pad3", Type: "u64"},
 			}},
 			{Name: "StatusRecord", Doc: "the first error that a kernel saw; written once, in host-visible memory", Align: 64, Size: 128, Fields: []layout.Field{
 				{Name: "state", Type: "u32", Doc: "0 free, 1 being written, 2 valid (release)"},

@@ -86,25 +86,43 @@ PGAS_DEVICE status post_signal(context c, wire::queue* q, uint32_t pe, signal_ta
     return post_transfer(c, q, pe, wire::op::signal, prm::opcode::rdma_write, {0, 0, nullptr, 0, 0, 0}, sig, end);
 }
 
+// Gives back the slots of fetches that gave up waiting, once the NIC can no longer write them.
+PGAS_COLD void reclaim_slots(wire::queue* q) {
+    uint64_t lost = mm::ld_acquire<mm::scope::gpu>(&q->fetch_lost);
+    if (lost == 0) return;
+    // A fetch raises the end before it sets its bit, so this end covers every bit of `lost`.
+    if (mm::ld_acquire<mm::scope::gpu>(&q->completed) < mm::ld_acquire<mm::scope::gpu>(&q->fetch_lost_end)) return;
+    if (mm::cas(&q->fetch_lost, lost, uint64_t(0)) == lost) mm::clear_bits_release(&q->fetch_busy, lost);
+}
+
 // Claims a sink slot, lets `post(slot iova, &end)` post a WQE that returns a value there, waits for it and reads it.
 template <class Post>
 PGAS_DEVICE status fetch(context c, wire::queue* q, uint32_t pe, wire::op op, uint64_t* value, Post post) {
     uint32_t s = 0;
     status r = wait(c.w, c.timeout_ns, [&]() -> poll_result {
+        if (mm::ld_relaxed<mm::scope::gpu>(&q->fetch_lost) != 0) reclaim_slots(q);
         uint64_t busy = mm::ld_acquire<mm::scope::gpu>(&q->fetch_busy);
         for (s = 1; s < wire::sink_slots && (busy >> s & 1) != 0;) ++s;
-        if (s == wire::sink_slots) return pending();
+        if (s == wire::sink_slots) {
+            status p = poll(c, q, pe, op);  // slots come back with completions
+            return p != status::ok ? done(p) : pending();
+        }
         return mm::cas(&q->fetch_busy, busy, busy | uint64_t(1) << s) == busy ? done(status::ok) : again();
     });
     if (r != status::ok) return r;
     uint64_t end = 0;
     r = post(q->sink + s * 8, &end);
+    bool posted = end != 0;
     if (r == status::ok) r = wait_completed(c, q, pe, op, end);
-    // After a failure the NIC may still write the slot: leave it taken, the queue has failed or will.
-    if (r != status::ok) return r;
-    *value = mm::ld_relaxed<mm::scope::system>(reinterpret_cast<const uint64_t*>(q->sink_map) + s);
+    if (r == status::ok) {
+        *value = mm::ld_relaxed<mm::scope::system>(reinterpret_cast<const uint64_t*>(q->sink_map) + s);
+    } else if (posted) {  // the NIC may still write the slot
+        mm::raise_release(&q->fetch_lost_end, end);
+        mm::set_bits_release(&q->fetch_lost, uint64_t(1) << s);
+        return r;
+    }
     mm::clear_bits_release(&q->fetch_busy, uint64_t(1) << s);
-    return status::ok;
+    return r;
 }
 
 // Reads n bytes (1, 2, 4 or 8) of a remote word.
@@ -114,7 +132,7 @@ PGAS_DEVICE status fetch_value(context c, wire::queue* q, uint32_t pe, uint64_t 
         transfer_range t{remote, rkey, nullptr, q->sink_lkey, iova, n};
         return post_transfer(c, q, pe, wire::op::get, prm::opcode::rdma_read, t, {update::none, 0, 0, 0}, end);
     });
-    if (n < 8) *value &= (uint64_t(1) << (8 * n)) - 1;
+    if (r == status::ok && n < 8) *value &= (uint64_t(1) << (8 * n)) - 1;
     return r;
 }
 
@@ -127,7 +145,7 @@ PGAS_DEVICE status fetch_and_add(context c, wire::queue* q, uint32_t pe, uint64_
         if (r != status::ok) return r;
         fetch_add64({q, base}, remote, rkey, add, q->sink_lkey, iova);
         mm::raise_release(&q->reads, base + 1);
-        *end = base + 1;
+        *end = base + 1;  // before submit: what fails in there may have been rung
         return submit(c, q, pe, wire::op::atomic, base, 1);
     });
 }

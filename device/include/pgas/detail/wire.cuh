@@ -17,7 +17,7 @@ namespace pgas {
 namespace wire {
 
 // FNV-1a of the table's canonical text. Go's LayoutHash has the same value.
-constexpr uint64_t layout_hash = 0xe2bc8f9c4ee63f51ull;
+constexpr uint64_t layout_hash = 0xd8bb831ab2b56759ull;
 
 // Holds a big-endian value: its bytes in memory are in network order.
 using be32 = uint32_t;
@@ -118,7 +118,9 @@ struct alignas(64) queue {
     uint32_t error;  // a Status other than ok once the queue failed; never cleared
     uint32_t pad2;
     uint64_t fetch_busy;  // bit i: sink slot i is taken by a fetch; bit 0 is never taken
-    uint64_t pad3[3];
+    uint64_t fetch_lost;  // sink slots whose fetch gave up waiting: free once completed reaches fetch_lost_end
+    uint64_t fetch_lost_end;  // index behind the last such fetch
+    uint64_t pad3;
 };
 
 // the first error that a kernel saw; written once, in host-visible memory
@@ -223,7 +225,9 @@ static_assert(offsetof(queue, fenced) == 208);
 static_assert(offsetof(queue, error) == 216);
 static_assert(offsetof(queue, pad2) == 220);
 static_assert(offsetof(queue, fetch_busy) == 224);
-static_assert(offsetof(queue, pad3) == 232);
+static_assert(offsetof(queue, fetch_lost) == 232);
+static_assert(offsetof(queue, fetch_lost_end) == 240);
+static_assert(offsetof(queue, pad3) == 248);
 static_assert(offsetof(status_record, state) == 0);
 static_assert(offsetof(status_record, status) == 4);
 static_assert(offsetof(status_record, op) == 8);
