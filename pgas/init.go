@@ -24,10 +24,7 @@ import (
 func Init(ctx context.Context, o Options) (*World, error) {
 	cfg, err := o.config()
 	if err != nil {
-		if o.Exchanger != nil {
-			o.Exchanger.Abort(err)
-			err = errors.Join(err, o.Exchanger.Close())
-		}
+		o.refuse(ctx, err)
 		return nil, err
 	}
 	if _, bounded := ctx.Deadline(); !bounded {

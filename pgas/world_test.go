@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -238,4 +239,25 @@ func TestMain(m *testing.M) {
 		os.Exit(runScenario(scenario))
 	}
 	os.Exit(m.Run())
+}
+
+// A bad variable on one PE is refused on every PE, naming it, and not after the start-up deadline.
+func TestBadVariableOnOnePEIsRefusedOnAll(t *testing.T) {
+	root := newRoot()
+	failures := make([]error, 3)
+	var all sync.WaitGroup
+	for pe := range failures {
+		all.Go(func() {
+			env := environ(pe, len(failures), root, "PGAS_BOOT_TIMEOUT=60s")
+			if pe == 1 {
+				env = append([]string{"PGAS_QUEUE_DEPTH=3"}, env...)
+			}
+			_, failures[pe] = Init(t.Context(), Options{Environ: env})
+		})
+	}
+	all.Wait()
+	for pe, err := range failures {
+		require.ErrorContains(t, err, "PGAS_QUEUE_DEPTH", "PE %d", pe)
+		require.NotErrorIs(t, err, ErrTimeout, "PE %d", pe)
+	}
 }
