@@ -33,6 +33,7 @@ func Init(ctx context.Context, o Options) (*World, error) {
 		defer cancel()
 	}
 	w := &World{cfg: cfg, log: o.logger(cfg), done: make(chan struct{}), closing: make(chan struct{})}
+	w.state.Store(stateOpen)
 	for _, warning := range cfg.Warnings {
 		w.log.Warn(warning)
 	}

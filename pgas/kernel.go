@@ -89,6 +89,9 @@ func (w *World) Load(ctx context.Context, fsys fs.FS, file string) (*Module, err
 // Kernel returns the kernel of that name: `extern "C" __global__ void name(...)` followed by PGAS_KERNEL(name). A kernel
 // that was compiled with headers of another version is refused.
 func (m *Module) Kernel(name string) (*Kernel, error) {
+	if m == nil || m.w == nil {
+		return nil, errs.Arg("kernel", "module", "nil or new", "a Module from World.Load")
+	}
 	w := m.w
 	if err := w.enter("kernel"); err != nil {
 		return nil, err
@@ -161,6 +164,9 @@ func (k *Kernel) Name() string { return k.name }
 // With Grid.Stream it returns when the launch is queued; Stream.Sync tells how it went. Without, it waits as Stream.Sync
 // does and returns the kernel's failure: a LaunchError.
 func (k *Kernel) Launch(ctx context.Context, g Grid, args ...any) error {
+	if k == nil || k.m == nil {
+		return errs.Arg("launch", "kernel", "nil or new", "a Kernel from Module.Kernel")
+	}
 	w := k.m.w
 	if err := w.enter("launch"); err != nil {
 		return err

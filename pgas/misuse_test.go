@@ -245,3 +245,25 @@ func TestRegisterBuffer(t *testing.T) {
 		return nil
 	})
 }
+
+// Values that Init, Load and their like did not return are refused, not dereferenced.
+func TestZeroValuesAreRefused(t *testing.T) {
+	ctx := t.Context()
+	for name, call := range map[string]func() error{
+		"barrier":  func() error { return (&World{}).Barrier(ctx) },
+		"alloc":    func() error { _, err := Alloc[int32](&World{}, 1); return err },
+		"close":    func() error { return (&World{}).Close() },
+		"quiet":    func() error { return (&World{}).Quiet(ctx, 0) },
+		"launch":   func() error { return (&Kernel{}).Launch(ctx, Grid{Blocks: 1, Threads: 1}) },
+		"nil":      func() error { return (*Kernel)(nil).Launch(ctx, Grid{Blocks: 1, Threads: 1}) },
+		"kernel":   func() error { _, err := (&Module{}).Kernel("k"); return err },
+		"sync":     func() error { return (&Stream{}).Sync(ctx) },
+		"record":   func() error { return (&Event{}).Record(nil) },
+		"since":    func() error { _, err := (&Event{}).Since(nil); return err },
+		"put":      func() error { return Put(ctx, Slice[int32]{}, []int32{1}, 0) },
+		"signal":   func() error { return Signal(ctx, SignalWord{}, Set(1), 0) },
+		"fetchadd": func() error { _, err := FetchAdd(ctx, Slice[uint64]{}, 1, 0); return err },
+	} {
+		require.ErrorIs(t, call(), ErrInvalid, name)
+	}
+}

@@ -129,7 +129,7 @@ func (s *shared) stop(cause error) {
 
 // take returns and clears a record that is complete.
 func take(r *wire.StatusRecord) (wire.StatusRecord, bool) {
-	if atomic.LoadUint32(&r.State) != 2 {
+	if !atomic.CompareAndSwapUint32(&r.State, 2, 3) { // 3: being taken
 		return wire.StatusRecord{}, false
 	}
 	got := *r

@@ -39,6 +39,9 @@ func (w *World) NewStream() (*Stream, error) {
 // GPU's report, or the first failed pgas call of a kernel. When ctx ends first it returns ctx's error; the kernels go on,
 // bounded by their own deadlines.
 func (s *Stream) Sync(ctx context.Context) error {
+	if s == nil || s.w == nil {
+		return errs.Arg("sync", "stream", "nil or new", "a Stream from World.NewStream")
+	}
 	w := s.w
 	if err := w.enterRunning("sync"); err != nil {
 		return err
@@ -95,6 +98,9 @@ func (s *Stream) Close() error {
 }
 
 func (s *Stream) raw() (cuda.Stream, error) {
+	if s == nil || s.w == nil {
+		return 0, errs.Arg("stream", "stream", "nil or new", "a Stream from World.NewStream")
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -202,6 +208,9 @@ func (e *Event) Wait(s *Stream) error {
 
 // Since returns the time from an earlier event to this one; both must have happened.
 func (e *Event) Since(start *Event) (d time.Duration, err error) {
+	if start == nil || start.w == nil {
+		return 0, errs.Arg("event", "start", "nil or new", "an Event from World.NewEvent")
+	}
 	err = e.run(func() error {
 		d, err = e.w.plat.CUDA.EventElapsedTime(start.e, e.e)
 		return err
@@ -213,6 +222,9 @@ func (e *Event) Since(start *Event) (d time.Duration, err error) {
 func (e *Event) Close() error { return e.run(func() error { return e.w.plat.CUDA.EventDestroy(e.e) }) }
 
 func (e *Event) run(call func() error) error {
+	if e == nil || e.w == nil {
+		return errs.Arg("event", "event", "nil or new", "an Event from World.NewEvent")
+	}
 	if err := e.w.enterRunning("event"); err != nil {
 		return err
 	}

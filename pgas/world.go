@@ -25,7 +25,8 @@ const NoPE = errs.NoPE
 
 // States of a World.
 const (
-	stateOpen uint32 = iota
+	stateNew uint32 = iota // not from Init
+	stateOpen
 	stateFailed
 	stateClosed
 )
@@ -149,8 +150,8 @@ func (w *World) watch() {
 
 // enter starts a call: between enter and leave Close does not take memory away. Errors are ready to be returned.
 func (w *World) enter(op string) error {
-	if w == nil {
-		return errs.Arg(op, "world", "nil", "a World from Init")
+	if w == nil || w.state.Load() == stateNew {
+		return errs.Arg(op, "world", "nil or new", "a World from Init")
 	}
 	w.inflight.Add(1)
 	if w.state.Load() == stateOpen {
