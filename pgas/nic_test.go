@@ -115,12 +115,14 @@ func TestFetchesThatTimedOutLeaveTheQueueUsable(t *testing.T) {
 	runPEs(t, 1, []string{"PGAS_PATH=ibgda", "PGAS_SOFT_HCA=mode=thread,delay_us=3000", "PGAS_CONTEXTS=1"}, func(ctx context.Context, w *World) error {
 		a, err := Alloc[uint64](w, 1)
 		require.NoError(t, err)
-		// The delay makes all of them late; a few never start, because their deadline passed before.
+		// The delay makes most of them late; a few never start, because their deadline passed before.
 		for late := 0; late <= int(wire.SinkSlots) && ctx.Err() == nil; {
 			brief, cancel := context.WithTimeout(ctx, time.Millisecond)
 			_, err := FetchAdd(brief, a, 1, 0)
 			cancel()
-			require.ErrorIs(t, err, context.DeadlineExceeded)
+			if err != nil { // on a busy machine the delay may be over before the deadline is looked at
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+			}
 			if errors.Is(err, ErrTimeout) {
 				late++
 			}
