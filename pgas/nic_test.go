@@ -120,9 +120,8 @@ func TestFetchesThatTimedOutLeaveTheQueueUsable(t *testing.T) {
 			brief, cancel := context.WithTimeout(ctx, time.Millisecond)
 			_, err := FetchAdd(brief, a, 1, 0)
 			cancel()
-			if err != nil { // on a busy machine the delay may be over before the deadline is looked at
-				require.ErrorIs(t, err, context.DeadlineExceeded)
-			}
+			// On a busy machine the delay may be over before the deadline is looked at, or the deadline before the start.
+			require.True(t, err == nil || errors.Is(err, ErrTimeout) || errors.Is(err, context.DeadlineExceeded), "%v", err)
 			if errors.Is(err, ErrTimeout) {
 				late++
 			}
