@@ -14,9 +14,11 @@ import (
 // The good protocol is clean under ThreadSanitizer, and each mutant is reported at the line that is wrong, although all
 // of them compute the right result.
 func TestThreadSanitizerSeesLanes(t *testing.T) {
-	if _, err := exec.LookPath("clang++-19"); err != nil {
-		t.Skip((&errs.UnsupportedError{Feature: "ThreadSanitizer on lanes", Need: "clang++-19", Have: err.Error(),
-			Fix: "install clang-19"}).Error())
+	for _, tool := range []string{"clang++-19", "llvm-symbolizer-19"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skip((&errs.UnsupportedError{Feature: "ThreadSanitizer on lanes", Need: tool, Have: err.Error(),
+				Fix: "install clang-19 and llvm-19"}).Error())
+		}
 	}
 	program := filepath.Join(t.TempDir(), "tsan")
 	out, err := exec.Command("./tsan_build.sh", program, "testdata/tsan.cu", "testdata/tsan_main.cpp").CombinedOutput()
