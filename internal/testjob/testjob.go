@@ -33,10 +33,6 @@ type Job struct {
 	Args    []string
 	Env     []string      // added to a clean environment without PGAS_* variables
 	Timeout time.Duration // 0 means two minutes
-	// Kill, when not nil, runs beside the job and may kill processes by rank; a killed PE need not succeed.
-	Kill func(pids []int)
-	// Fails lists the ranks whose failure is expected.
-	Fails map[int]bool
 }
 
 // Main runs the tests, or the PE function that this process was started for.
@@ -58,23 +54,10 @@ func Main(m *testing.M, jobs map[string]PE) {
 type Result struct {
 	Output string
 	Err    error
-	Took   time.Duration
 }
 
-// Run runs the job and fails the test unless every PE succeeds that is not expected to fail.
+// Run runs the job and fails the test unless every PE succeeds.
 func Run(t testing.TB, j Job) []Result {
-	t.Helper()
-	results := Start(t, j)
-	for rank, r := range results {
-		if (r.Err != nil) != j.Fails[rank] {
-			t.Errorf("job %s %v: PE %d: %v\n%s", j.Name, j.Args, rank, r.Err, r.Output)
-		}
-	}
-	return results
-}
-
-// Start runs the job and returns what came of it.
-func Start(t testing.TB, j Job) []Result {
 	t.Helper()
 	if j.Timeout == 0 {
 		j.Timeout = 2 * time.Minute
@@ -85,7 +68,6 @@ func Start(t testing.TB, j Job) []Result {
 	commands := make([]*exec.Cmd, j.PEs)
 	outputs := make([]bytes.Buffer, j.PEs)
 	id := random()
-	start := time.Now()
 	for rank := range commands {
 		cmd := exec.CommandContext(ctx, os.Args[0], j.Args...)
 		cmd.Env = append(environment(), nameVariable+"="+j.Name, "PGAS_RANK="+strconv.Itoa(rank), "PGAS_SIZE="+strconv.Itoa(j.PEs),
@@ -104,17 +86,15 @@ func Start(t testing.TB, j Job) []Result {
 	for rank, cmd := range commands {
 		wg.Go(func() {
 			err := cmd.Wait()
-			results[rank] = Result{outputs[rank].String(), err, time.Since(start)}
+			results[rank] = Result{outputs[rank].String(), err}
 		})
 	}
-	if j.Kill != nil {
-		pids := make([]int, j.PEs)
-		for rank, cmd := range commands {
-			pids[rank] = cmd.Process.Pid
-		}
-		j.Kill(pids)
-	}
 	wg.Wait()
+	for rank, r := range results {
+		if r.Err != nil {
+			t.Errorf("job %s %v: PE %d: %v\n%s", j.Name, j.Args, rank, r.Err, r.Output)
+		}
+	}
 	return results
 }
 

@@ -208,14 +208,4 @@ uint32_t pgas_engine_check(pgas_engine* e) {
     return code(first);
 }
 
-uint32_t pgas_engine_wait(pgas_engine* e, const void* addr, uint32_t cmp, uint64_t value, uint64_t timeout_ns,
-                          uint64_t* seen) {
-    pgas::comparison want{static_cast<pgas::comparison::kind>(cmp), value};
-    auto* word = static_cast<const uint64_t*>(addr);
-    return code(wait(e->world, timeout_ns, [&]() -> poll_result {
-        *seen = mm::ld_acquire<mm::scope::system>(word);
-        return want.holds(*seen) ? done(status::ok) : pending();
-    }));
-}
-
 }  // extern "C"

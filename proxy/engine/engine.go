@@ -19,8 +19,6 @@ package engine
 #cgo nocallback pgas_engine_put_signal
 #cgo noescape pgas_engine_fetch_add
 #cgo nocallback pgas_engine_fetch_add
-#cgo noescape pgas_engine_wait
-#cgo nocallback pgas_engine_wait
 #include "engine.h"
 */
 import "C"
@@ -117,14 +115,6 @@ func (e *Engine) Quiet(pe uint32, timeout time.Duration) wire.Status {
 
 // Check looks once at the completions of all queues: wire.StatusCompletionError when an operation issued here has failed.
 func (e *Engine) Check() wire.Status { return wire.Status(C.pgas_engine_check(e.c)) }
-
-// Wait waits until the 64-bit word at addr compares true with value; cmp is 0 eq, 1 ne, 2 gt, 3 ge, 4 lt, 5 le. It
-// returns the last value read, with acquire order at system scope.
-func (e *Engine) Wait(addr unsafe.Pointer, cmp uint32, value uint64, timeout time.Duration) (uint64, wire.Status) {
-	var seen C.uint64_t
-	s := C.pgas_engine_wait(e.c, addr, C.uint32_t(cmp), C.uint64_t(value), ns(timeout), &seen)
-	return uint64(seen), wire.Status(s)
-}
 
 func ns(d time.Duration) C.uint64_t { return C.uint64_t(max(d, 0)) }
 

@@ -47,10 +47,6 @@ uint32_t pgas_engine_quiet(pgas_engine* e, uint32_t pe, uint64_t timeout_ns);
 // Looks once at the completions of every queue: completion_error when an operation issued here has failed.
 uint32_t pgas_engine_check(pgas_engine* e);
 
-// Waits until the 64-bit word at addr compares true; cmp is a pgas::comparison::kind. *seen gets the last value.
-uint32_t pgas_engine_wait(pgas_engine* e, const void* addr, uint32_t cmp, uint64_t value, uint64_t timeout_ns,
-                          uint64_t* seen);
-
 #ifdef __cplusplus
 }
 #endif
